@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 from axes.backends import AxesStandaloneBackend
 from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.http import HttpRequest, HttpResponseBase, parse_cookie
 from django.utils.crypto import get_random_string
@@ -24,6 +25,8 @@ from django.utils.crypto import get_random_string
 from apps.access import throttles
 from apps.access.conf import conf
 from apps.access.rules.clients import Rate
+from apps.common.api.addresses import is_for_programs
+from apps.common.api.problems import error_response
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
 logger = logging.getLogger(__name__)
@@ -131,10 +134,26 @@ def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
     return _too_many(name, address, wait) if wait else None
 
 
-def check_size(request: HttpRequest) -> None:
-    """TooLarge for a body that no name and password need."""
-    if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
-        raise _too_large()
+class LongFormMiddleware:
+    """Sends those who have not signed in to do so, before a long form of theirs is read.
+
+    Django reads each form for its token before it asks whose it is, and decoding a long one takes
+    seconds. Programs show their keys first.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        path = request.path_info
+        is_long = int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES
+        if not is_long or is_for_programs(path):
+            return self.get_response(request)
+        if path == settings.LOGIN_URL:
+            return error_response(request, _too_large())
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        return self.get_response(request)
 
 
 def _counted(limits: Mapping[str, Rate]) -> int:

@@ -99,7 +99,6 @@ class PlatformAdminSite(AdminSite):
     def login(self, request: HttpRequest, extra_context: Any = None) -> Any:
         if request.method != "POST":
             return super().login(request, extra_context)
-        sign_ins.check_size(request)
         response = super().login(request, extra_context)
         if request.user.is_authenticated:
             sign_ins.remember(request, response)

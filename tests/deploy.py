@@ -34,10 +34,14 @@ def proxy_command(
     """The command of nginx by its file: port 80 is `clear` and 443 is `tls`, which `plain` is, too,
     for callers that know no TLS; one web server is at `behind`, and the other one is down.
 
-    `changes` are of the limits: `keys="1r/s"` is the rate of that zone, which has no burst then.
+    `changes` are of the limits: `keys="1r/s"` is the rate of that zone, which has no burst then,
+    and `callers="1"` how many requests of an address may be under way.
     """
     secrets = make_secrets(folder)
     text = (DEPLOY / "nginx.conf").read_text()
+    if most := changes.pop("callers", ""):
+        text, times = re.subn(r"(limit_conn callers) \d+;", rf"\g<1> {most};", text)
+        assert times == 1
     for zone, rate in changes.items():
         text, times = re.subn(rf"(zone={zone}:\S+ rate=)\S+;", rf"\g<1>{rate};", text)
         text, bursts = re.subn(rf"(zone={zone}) burst=\d+", r"\1", text)

@@ -15,11 +15,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.deploy import HOST, INSIDE, OUTSIDE, ask, await_listening, proxy_command
-from tests.processes import RunningProcess, free_port
+from tests.processes import RunningProcess, eventually, free_port
 from tests.servers import binary
 
 HEADERS = {"Host": HOST}
 BODY = b"x" * 2000
+# Its answer has long headers.
+LONG = "/long"
 
 
 class Plain(BaseHTTPRequestHandler):
@@ -29,6 +31,8 @@ class Plain(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", self.path.rpartition("=")[2])
         self.send_header("Content-Length", str(len(BODY)))
+        if self.path == LONG:
+            self.send_header("X-Long", "x" * 10_000)
         self.end_headers()
         self.wfile.write(BODY)
 
@@ -144,3 +148,21 @@ def test_what_one_address_and_one_key_ask_is_limited(tmp_path: Path, behind: int
         assert asked == {200: 1, 429: 3}
         assert statuses(ports.plain, "/api/v1/jobs/", 1, key="shop.2") == {200: 1}
         assert statuses(ports.plain, "/admin/", 3) == {200: 3}
+
+
+def test_long_headers_of_an_answer_are_no_failure_of_its_server(proxy: Ports) -> None:
+    """nginx would leave it alone for 10 seconds, so that a few such answers would stop all."""
+    assert statuses(proxy.plain, LONG, 4) == {200: 4}
+    assert statuses(proxy.plain, "/admin/", 4) == {200: 4}
+
+
+def test_requests_under_way_of_one_address_are_limited(tmp_path: Path, behind: int) -> None:
+    """As bodies are that come byte by byte, of which nobody sees the end."""
+    body = f"POST /api/v1/jobs/ HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 9000000\r\n\r\n{{"
+    with running(tmp_path, behind, callers="1") as ports:
+        slow = socket.create_connection(("127.0.0.1", ports.plain), source_address=(OUTSIDE, 0))
+        with slow:
+            slow.sendall(body.encode())
+            eventually(lambda: statuses(ports.plain, "/admin/", 1) == {429: 1})
+            assert statuses(ports.plain, "/admin/", 2, INSIDE) == {200: 2}
+        eventually(lambda: statuses(ports.plain, "/admin/", 1) == {200: 1})

@@ -285,3 +285,20 @@ def test_administrator_opens_a_closed_name_again(client: Client, admin_client: C
 def test_login_of_a_megabyte_is_refused_before_it_is_hashed(client: Client, db: None) -> None:
     User.objects.create_superuser("root", password=PASSWORD)
     assert sign_in(client, "root", "x" * 1_000_000).status_code == 413
+
+
+def test_long_form_is_read_only_of_those_who_have_signed_in(admin_user: User) -> None:
+    """Decoding one of 9 MB takes a processor for seconds, and Django reads it for its token."""
+    client = Client(enforce_csrf_checks=True)
+    form = {"a": "x" * 20_000}
+    for path in ("/admin/", "/admin/jobs/job/", "/health/live", "/"):
+        assert client.post(path, {"a": "x"}).status_code == 403, path
+        sent_away = client.post(path, form)
+        assert (sent_away.status_code, sent_away.headers["Location"].partition("?")[0]) == (
+            302,
+            "/admin/login/",
+        ), path
+    # Those who send a key are asked for it first.
+    assert client.post("/api/v1/jobs/", form).status_code == 401
+    client.force_login(admin_user)
+    assert client.post("/admin/", form).status_code == 403

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from random import getrandbits
 from typing import Any, TypeAlias
 
 from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.middleware.locale import LocaleMiddleware
@@ -62,6 +64,10 @@ _COMPRESSED = {
     *("text/html", "text/plain", "application/json", "application/problem+json"),
     *("application/vnd.oai.openapi", "application/vnd.oai.openapi+json"),
 }
+# Proxies set aside little for the headers of an answer, nginx 4 KB by default. To them more is a
+# failure of the server, which they then leave alone for some seconds: two long addresses would stop
+# two servers.
+_LONGEST_LOCATION = 2_200
 # A shorter one fits into one packet anyway.
 _WORTH_BYTES = 1_000
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
@@ -136,7 +142,7 @@ class RequestIdMiddleware:
 
 
 class HeadersMiddleware:
-    """Sets the security headers of pages and of answers to programs.
+    """Sets the security headers of pages and of answers to programs, and bounds what they repeat.
 
     A view may set a stricter policy itself.
     """
@@ -145,10 +151,11 @@ class HeadersMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.get_response(request)
+        response = _with_short_location(request, self.get_response(request))
         path, headers = request.path_info, response.headers
         headers["X-Content-Type-Options"] = "nosniff"
-        if is_in_english(path):
+        if is_in_english(path) or path.startswith("/admin/"):
+            # What somebody has seen is not for the next one at the same screen.
             headers.setdefault("Cache-Control", "no-store")
         if is_for_programs(path):
             headers.setdefault("Content-Security-Policy", _NO_PAGE)
@@ -162,6 +169,19 @@ class HeadersMiddleware:
         headers.setdefault("Content-Security-Policy", policy)
         headers.setdefault("Permissions-Policy", _PERMISSIONS)
         return response
+
+
+def _with_short_location(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    location = response.headers.get("Location", "")
+    if len(location) <= _LONGEST_LOCATION:
+        return response
+    target, _, query = location.partition("?")
+    # After a form, and to sign in, it only says where to go on; elsewhere it says what to show.
+    is_for_comfort = request.method == "POST" or query.startswith(f"{REDIRECT_FIELD_NAME}=")
+    if not is_for_comfort or len(target) > _LONGEST_LOCATION:
+        return error_response(request, by_status(HTTPStatus.REQUEST_URI_TOO_LONG))
+    response.headers["Location"] = target
+    return response
 
 
 class CompressionMiddleware(GZipMiddleware):

@@ -7,10 +7,11 @@ import io
 from collections.abc import Iterable
 from itertools import product
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.test import Client, RequestFactory
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
@@ -48,6 +49,11 @@ def empty_page(request: HttpRequest) -> HttpResponse:
 
 
 @csrf_exempt
+def leading_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponseRedirect(request.GET["to"])
+
+
+@csrf_exempt
 def reading_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"{dict(request.GET)} {len(request.POST)}")
 
@@ -59,6 +65,7 @@ urlpatterns = [
     path("api/v1/page/", page),
     path("api/v1/nothing/", empty_page),
     path("read/", reading_page),
+    path("lead/", leading_page),
     path("admin/long/", long_page),
     path("api/v1/long/", long_page),
     path("streamed/", streamed_page),
@@ -161,6 +168,27 @@ def test_answer_to_a_program_states_its_length(client: Client) -> None:
     assert page["Content-Length"] == str(len(page.content))
     assert missing["Content-Length"] == str(len(missing.content))
     assert "Content-Length" not in client.get("/api/v1/nothing/")
+
+
+def test_address_to_go_to_fits_into_the_headers_that_proxies_take(client: Client) -> None:
+    """4 KB with all others, else nginx leaves the web server alone for seconds, for everybody."""
+    short, long = "/page/?a=" + "a" * 2_000, "/page/?a=" + "a" * 5_000
+    for to, method, expected in (
+        (short, "GET", (302, short)),
+        # Without its query it would lead to something else.
+        (long, "GET", (414, "")),
+        (long, "POST", (302, "/page/")),
+        ("/admin/login/?next=" + "a" * 5_000, "GET", (302, "/admin/login/")),
+        ("/page/" + "a" * 5_000, "POST", (414, "")),
+    ):
+        answer = client.generic(method, f"/lead/?{urlencode({'to': to})}")
+        assert (answer.status_code, answer.headers.get("Location", "")) == expected, to[:20]
+
+
+def test_page_of_the_admin_is_not_stored(client: Client) -> None:
+    for address in ("/admin/page/", "/admin/nope/", "/admin/page/only-read/"):
+        assert client.get(address)["Cache-Control"] == "no-store", address
+    assert "Cache-Control" not in client.get("/page/")
 
 
 # --- failures that no view sees ------------------------------------------------------------------
