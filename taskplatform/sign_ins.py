@@ -149,7 +149,7 @@ class LongFormMiddleware:
         is_long = int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES
         if not is_long or is_for_programs(path):
             return self.get_response(request)
-        if path == settings.LOGIN_URL:
+        if path == str(settings.LOGIN_URL):
             return error_response(request, _too_large())
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
