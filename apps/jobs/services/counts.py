@@ -31,7 +31,7 @@ MAX_COUNTED = 1_000
 # SQLite has no index of scheduled and running jobs by type: it reads this many of a state.
 _MAX_SORTED = 50_000
 # The number of ready jobs per type whose due times are read.
-_FIRST = 1_000
+_FIRST = 200
 # SQLite allows 500 parts in one statement.
 _AT_ONCE = 150
 
@@ -162,7 +162,7 @@ class DueJob(NamedTuple):
 
 
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
-    """The earliest instant, by type, since which one of the first 1,000 ready jobs in line could
+    """The earliest instant, by type, since which one of the first 200 ready jobs in line could
     run."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (

@@ -92,7 +92,7 @@ class FactSheet:
 
     @cached_property
     def oldest_due_by_type(self) -> dict[str, datetime]:
-        """Since when the oldest of the first 1,000 ready jobs of each type has been due."""
+        """Since when the oldest of the first 200 ready jobs of each type has been due."""
         return counts.oldest_due(self.type_names)
 
     @cached_property
