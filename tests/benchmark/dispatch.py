@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
@@ -20,7 +19,7 @@ from tests.benchmark import people
 from tests.benchmark.dispatch_http import over_http, scenarios
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.people import User
-from tests.benchmark.processes import renew_cache, while_it_works
+from tests.benchmark.processes import while_it_works
 from tests.benchmark.statements import Copy, in_place
 
 
@@ -47,28 +46,6 @@ def embedded_pairs(run: RunOptions) -> Iterator[Figure]:
     users = people.users(20, tasks_each=each + 1, group=people.group())
     name = f"pull + callback in process, {connection.vendor}"
     yield figure(name, 1 / median(_pairs(users, each)), "pairs/s", at_least=300)
-
-
-def redis_away(run: RunOptions) -> Iterator[Figure]:
-    """Pairs while nothing listens where Redis was, against pairs with Redis."""
-    each = 64 if run.quick else 128
-    users = people.users(20, tasks_each=each * 2 + 4, group=people.group())
-    place = settings.CACHES["default"]["LOCATION"]
-    with_redis = _pairs(users, each)
-    settings.CACHES["default"]["LOCATION"] = "redis://127.0.0.1:1/0"
-    renew_cache()
-    try:
-        without = _pairs(users, each)
-    finally:
-        settings.CACHES["default"]["LOCATION"] = place
-        renew_cache()
-    yield figure(
-        "pull + callback without Redis",
-        median(without) * 1000,
-        "ms",
-        baseline=median(with_redis) * 1000,
-        at_most=2,
-    )
 
 
 def _pairs(users: list[User], each: int) -> list[float]:
@@ -173,7 +150,6 @@ PARTS = [
     Part("rebuild", rebuild),
     Part("http", over_http),
     Part("scenarios", scenarios),
-    Part("redis", redis_away),
     Part("flatness", flatness),
     Part("purge", beside_a_purge),
     Part("pairs", embedded_pairs, on="sqlite"),

@@ -15,7 +15,7 @@ from tests.caches import TwoProcesses
 
 @pytest.fixture
 def processes() -> Iterator[TwoProcesses]:
-    """Two that share the database and the cache, and nothing else."""
+    """Two that share the database, and nothing else."""
     both = TwoProcesses()
     yield both
     both.end()

@@ -1,6 +1,6 @@
 """Dispatch against a plain model of it: whatever is done in whatever order, both answer the same.
 
-The cache is kept from step to step, time leaps, edits come between, housekeeping removes what is
+Kept queues stay from step to step, time leaps, edits come between, housekeeping removes what is
 over, and steps break off between two statements.
 """
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from django.core.cache import cache
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
@@ -51,12 +50,11 @@ pytestmark = pytest.mark.both
 class DispatchMachine(ExecutorSteps):
     """All steps, drawn in any order."""
 
-    # --- cache and housekeeping --------------------------------------------------------------
-    @rule(what=st.sampled_from(["cache", "process", "expiry", "purge"]))
+    # --- processes and housekeeping ----------------------------------------------------------
+    @rule(what=st.sampled_from(["process", "expiry", "purge"]))
     def meddle(self, what: str) -> None:
-        """Redis is flushed, another process answers next, or a sweep is at work."""
+        """Another process answers next, or a sweep is at work."""
         meddling = {
-            "cache": cache.clear,
             "process": self.processes.swap,
             "expiry": self.expire,
             "purge": self.purge,

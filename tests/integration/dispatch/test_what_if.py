@@ -8,14 +8,13 @@ from typing import Any
 
 import hypothesis
 import pytest
-from django.core.cache import cache
 from django.db import connection
 from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask
 from apps.dispatch.rules.preview import NO_ID
-from apps.dispatch.services import preview, tasks, what_if
+from apps.dispatch.services import preview, queue, tasks, what_if
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import WhatIf
 from tests import callback, factories
@@ -283,10 +282,10 @@ def test_new_task_is_shown_and_not_planned(
         assert [change.after.items for change in answer.changes] == saved(answer, period, new)
 
 
-def test_nothing_leaks_into_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even read from there: what others do with it does not matter."""
+def test_nothing_leaks_into_the_queues_that_pulls_use() -> None:
+    """A what-if keeps no plan and no queue."""
     alice = factories.user()
     task = factories.once_task(alice, "A")
-    for name in ("get", "get_many", "set", "add", "delete"):
-        monkeypatch.setattr(cache, name, None)
+    queue.plans.clear(), queue.entries.clear()
     assert titles(what_if_changed(task, title="B")) == {"uid_alice": (["A"], ["B"])}
+    assert not (queue.plans or queue.entries)
