@@ -16,7 +16,7 @@ from apps.jobs.rules.slices import SliceMap
 from apps.jobs.services import register
 from apps.jobs.services.explain import explain
 from apps.jobs.services.hold import RecentWork
-from apps.jobs.services.preference import PLAIN_EVERY
+from apps.jobs.services.preference import PLAIN_EVERY, looks
 from apps.jobs.services.slices import SWEEP, follow, slice_map
 from apps.jobs.sweeps import follow_workers
 from tests.frozen import FrozenClock
@@ -172,9 +172,25 @@ def test_wider_look_reads_at_most_a_thousand() -> None:
     job_type(batch_limit=1000)
     jobs_of("ht")
 
-    widths = [limits_of(peeks(sent_by(lambda n=n: take(n)))[0]) for n in (100, 700, 1000)]
+    widths = [limits_of(peeks(sent_by(lambda n=n: take(n)))[0]) for n in (200, 700, 1000)]
 
-    assert widths == [[200, 200], [1000, 1000], [1000, 1000]]
+    assert widths == [[400, 400], [1000, 1000], [1000, 1000]]
+
+
+def test_beside_many_workers_enough_is_read_to_find_own_jobs() -> None:
+    """Else all would try the same few, and all but one in vain."""
+    crowd = [HERE, *(Holder(f"host-{n}:{n}", f"host-{n}") for n in range(1, 64))]
+    job_type()
+    jobs(300)
+    widths = []
+    for workers, wanted in ((2, 1), (16, 1), (64, 1), (64, 10)):
+        share(*crowd[:workers])
+        # Every fourth look is a plain one.
+        looks.clear()
+        take(1)
+        widths.append(limits_of(peeks(sent_by(lambda n=wanted: take(n)))[0])[0])
+
+    assert widths == [4, 32, 128, 256]
 
 
 def test_preference_costs_no_statement() -> None:
