@@ -26,6 +26,7 @@ from apps.access import throttles
 from apps.access.conf import conf
 from apps.access.rules.clients import Rate
 from apps.common.api.addresses import is_for_programs
+from apps.common.api.parsers import declares_more
 from apps.common.api.problems import error_response
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
@@ -123,7 +124,7 @@ def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
 
     It looks and does not count; `Backend` decides.
     """
-    if int(environ.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
+    if declares_more(environ, MAX_BYTES):
         return _too_large()
     fields = parse_qs(environ["wsgi.input"].read().decode("utf-8", "replace"))
     environ["wsgi.input"].seek(0)
@@ -146,8 +147,7 @@ class LongFormMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         path = request.path_info
-        is_long = int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES
-        if not is_long or is_for_programs(path):
+        if is_for_programs(path) or not declares_more(request.META, MAX_BYTES):
             return self.get_response(request)
         if path == str(settings.LOGIN_URL):
             return error_response(request, _too_large())

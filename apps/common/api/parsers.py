@@ -50,8 +50,7 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
     declared = meta.get("CONTENT_LENGTH") or ""
     if declared and not (declared.isascii() and declared.isdigit()):
         raise Malformed("Content-Length is not a number; send the length of the body in bytes.")
-    # A number of more than 20 digits exceeds every limit; int() of a long one would be slow.
-    if len(declared) > 20 or int(declared or 0) > limit:
+    if declares_more(meta, limit):
         raise _too_large(limit)
     body = b""
     try:
@@ -66,6 +65,15 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
     if not body:
         raise Malformed("The body is empty; send a JSON object, at least {}.")
     return body
+
+
+def declares_more(meta: Mapping[str, Any], limit: int) -> bool:
+    """Whether a body is announced that has more bytes than the limit."""
+    declared = meta.get("CONTENT_LENGTH") or ""
+    if not (declared.isascii() and declared.isdigit()):
+        return False
+    # A number of more than 20 digits exceeds every limit; int() of a long one would be slow.
+    return len(declared) > 20 or int(declared) > limit
 
 
 def check_content_headers(request: HttpRequest) -> None:
