@@ -20,7 +20,6 @@ from apps.common.admin.display import (
     short_time,
     shown_text,
 )
-from apps.common.admin.who import Known
 from apps.flows.admin import step_words
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
@@ -39,7 +38,6 @@ STEP_COLOURS = {State.SUCCEEDED: "success", State.FAILED: "danger"}
 MAX_NAME, MAX_WHY = 80, 160
 # Steps that a sentence names.
 MAX_NAMED = 3
-People = Mapping[str, Known]
 
 
 def run_state(run: FlowRun) -> SafeString:
@@ -63,12 +61,6 @@ def length_of(length: timedelta) -> str:
 def title_of(each: StepProgress) -> str:
     """The name of a step for people."""
     return shown_text(step_words.title_of(each.step), limit=MAX_NAME)
-
-
-def whom(row: FlowStep, people: People) -> str:
-    """The title of the person or group that the task of a step is for."""
-    known = people.get(row.target)
-    return shown_text((known.title if known else "") or row.target, limit=MAX_NAME)
 
 
 # --- steps ----------------------------------------------------------------------------------------

@@ -146,13 +146,18 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         for of in {(row.flow, row.flow_version) for row in rows if row.flow}:
             of_version |= Q(name=of[0], version=of[1])
         flows = Flow.objects.filter(of_version) if of_version else Flow.objects.none()
-        known = {(flow.name, flow.version): flow for flow in flows}
-        titles = {of: step_words.titles_of(flow.definition) for of, flow in known.items()}
+        known = {
+            (name, version): (title, step_words.titles_of(definition))
+            for name, version, title, definition in flows.values_list(
+                "name", "version", "title", "definition"
+            )
+        }
         for row in rows:
             of = (row.flow, row.flow_version)
-            row.title = known[of].title if of in known and known[of].title else row.flow
+            title, titles = known.get(of, ("", {}))
+            row.title = title or row.flow
             row.listed = by_run.get(row.pk, [])
-            row.waits = run_words.waits_in_short(row, row.listed, titles.get(of, {}))
+            row.waits = run_words.waits_in_short(row, row.listed, titles)
 
     @column(_("state"))
     def shown_state(self, run: FlowRun) -> SafeString:
