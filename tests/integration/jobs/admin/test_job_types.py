@@ -55,6 +55,14 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert "Job type created" in text
 
 
+def test_list_has_a_column_of_limits_where_a_type_has_one(admin_client: Client) -> None:
+    job_type("mail")
+    assert "column-limits" not in admin_client.get(TYPES).content.decode()
+
+    job_type("sms", rate_per_minute=60)
+    assert "column-limits" in admin_client.get(TYPES).content.decode()
+
+
 def test_wrong_setting_is_shown_beside_its_field(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
