@@ -35,12 +35,14 @@ class LogLines:
     """Further lines of the log of an attempt, as its worker sends them.
 
     `at` is how many lines came before them: those that are stored already are not stored again;
-    None: all are new. `left_out` lines behind them its worker has left out.
+    None: all are new. `left_out` lines behind them its worker has left out. `are_first`: its worker
+    has never tried to send any, thus none are stored.
     """
 
     lines: Sequence[str] = ()
     at: int | None = None
     left_out: int = 0
+    are_first: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.lines or self.left_out)
@@ -72,13 +74,13 @@ class Part(NamedTuple):
 # --- lines ----------------------------------------------------------------------------------------
 def line(at: float, text: str) -> str:
     """The line of a text that was said then, in seconds since 1970."""
-    seconds = int(at)
-    return f"{_second(seconds)}.{int(1000 * (at - seconds)):03d}Z {_fit(text)}"
+    return f"{_stamp(int(at * 1000))}{_fit(text)}"
 
 
 @lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+def _stamp(milliseconds: int) -> str:
+    seconds, part = divmod(milliseconds, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{part:03d}Z "
 
 
 def lines_of(texts: Sequence[str], now: datetime) -> list[str]:

@@ -26,6 +26,8 @@ class AttemptLog:
         self._lines: list[str] = []
         self._size = self._at = self._left_out = 0
         self._since = 0.0
+        # A part whose storing was not answered may be stored.
+        self._was_sent = False
         self._sending = threading.Lock()
 
     def add(self, at: float, text: str) -> None:
@@ -46,6 +48,7 @@ class AttemptLog:
     def send(self, keep: Callable[[LogLines], object]) -> None:
         """Store the lines by `keep`; when that raises, they stay here for the next time."""
         with self._sending:
+            self._was_sent = True
             added = LogLines(self._lines[:], self._at)
             keep(added)
             self._at += len(added.lines)
@@ -55,7 +58,7 @@ class AttemptLog:
     def rest(self) -> LogLines:
         """The lines that are not stored yet when the attempt ends."""
         with self._sending:
-            return LogLines(self._lines[:], self._at, self._left_out)
+            return LogLines(self._lines[:], self._at, self._left_out, not self._was_sent)
 
 
 def say(job: HeldJob, text: str, at: float | None = None) -> None:

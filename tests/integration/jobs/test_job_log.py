@@ -6,11 +6,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from celery import signals
+from django.db import OperationalError
 
 from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import Context, Retry
@@ -180,16 +182,43 @@ def test_texts_that_are_none_are_made_harmless() -> None:
     assert long.endswith("characters left out …")
 
 
+def test_lines_whose_storing_was_not_answered_are_stored_once(
+    handle: Handle, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = Drain(process, "fast")
+    store = leases.log
+
+    def unanswered(**named: Any) -> bool:
+        store(**named)
+        raise OperationalError("the connection was lost")
+
+    def mail(context: Any, ctx: Context) -> None:
+        ctx.log("one")
+        monkeypatch.setattr(leases, "log", unanswered)
+        drain.current.log._since -= attempt_log.FLUSH_SECONDS  # type: ignore[union-attr]
+        with pytest.raises(OperationalError):
+            drain.maintain()
+        monkeypatch.undo()
+        ctx.log("two")
+
+    handle("mail", mail)
+    [number] = jobs(1)
+    drain.run(wait=False)
+    assert texts(number) == [["one", "two"]]
+
+
 @pytest.mark.both
-def test_a_log_costs_two_statements_for_all_jobs_of_a_settle() -> None:
+def test_a_log_costs_one_statement_for_all_jobs_of_a_settle_and_later_lines_two() -> None:
     def statements(count: int, log: LogLines | None) -> int:
         held = held_jobs(count)
         outcomes = [each.ended("succeeded", log=log) for each in held]
         return len(sent_by(lambda: settle(outcomes=outcomes)))
 
-    said = LogLines([line(0, "x")], 0)
+    first = LogLines([line(0, "x")], 0, are_first=True)
+    further = replace(first, are_first=False)
     without = statements(3, None)
-    assert statements(3, said) == statements(30, said) == without + 2
+    assert statements(3, first) == statements(30, first) == without + 1
+    assert statements(3, further) == statements(30, further) == without + 2
 
 
 def test_an_interrupted_attempt_and_a_refused_result_keep_their_logs(
