@@ -35,6 +35,8 @@ def expire_due(*, until: datetime) -> int:
     after: tuple[datetime, int] | None = None
     while (now := clock.now()) < until:
         block = _due(now, after)
+        if not block:
+            break
         keeps = _keeps_stock(block)
         ended += _expire([each for each in block if each.identity[:2] in keeps], keeps, now)
         orphans += [each for each in block if each.identity[:2] not in keeps]
