@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from apps.common.db import fetch, placeholders, table, written
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
 from apps.jobs.rules.explain import Server
@@ -19,12 +20,17 @@ _REMEMBERED = timedelta(hours=1)
 
 
 def alive(now: datetime) -> list[Worker]:
-    """The workers with a recent heartbeat or call, by name."""
-    return list(
-        Worker.objects.filter(
-            state__in=LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
-        ).order_by("name")
+    """The workers with a recent heartbeat or call, by name.
+
+    Asked some times a second on an idle machine: Django takes three times as long to write the SQL
+    as to run it.
+    """
+    there = Worker.objects.raw(
+        f"SELECT * FROM {table(Worker)} WHERE state IN ({placeholders(len(LIVING))}) "
+        "AND last_heartbeat_at > %s ORDER BY name",
+        [*(state.value for state in LIVING), written(now - conf.JOB_WORKER_SILENCE)],
     )
+    return list(there)
 
 
 def gone_workers(now: datetime) -> list[WorkerKey]:
@@ -32,10 +38,12 @@ def gone_workers(now: datetime) -> list[WorkerKey]:
 
     A worker that promised no heartbeats may still be working.
     """
-    gone = Worker.objects.filter(
-        state=Worker.State.GONE, promises_beats=True, last_heartbeat_at__gt=now - _REMEMBERED
+    gone = fetch(
+        f"SELECT client, name FROM {table(Worker)} "
+        "WHERE state = %s AND promises_beats = %s AND last_heartbeat_at > %s LIMIT %s",
+        [Worker.State.GONE.value, True, now - _REMEMBERED, MAX_REMOVED],
     )
-    return [WorkerKey(*key) for key in gone.values_list("client", "name")[:MAX_REMOVED]]
+    return [WorkerKey(*key) for key in gone]
 
 
 def outsiders(now: datetime) -> int:

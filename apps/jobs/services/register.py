@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, instant, repeatable, table, transactional
+from apps.common.db import fetch, instant, placeholders, repeatable, table, transactional
 from apps.common.errors import Conflict, NotFound, Throttled
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
@@ -277,11 +277,11 @@ def _go(keys: Collection[WorkerKey], event: str, now: datetime, reason: str = ""
 
 def lose_overdue(*, now: datetime) -> int:
     """Mark workers without a heartbeat for JOB_WORKER_SILENCE as lost; returns how many."""
-    overdue = Worker.objects.filter(
-        state__in=LIVING,
-        promises_beats=True,
-        last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE,
-    ).values_list("client", "name")[:MAX_REMOVED]
+    overdue = fetch(
+        f"SELECT client, name FROM {table(Worker)} WHERE state IN ({placeholders(len(LIVING))}) "
+        "AND promises_beats = %s AND last_heartbeat_at <= %s LIMIT %s",
+        [*(each.value for each in LIVING), True, now - conf.JOB_WORKER_SILENCE, MAX_REMOVED],
+    )
     keys = [WorkerKey(*key) for key in overdue]
     return lose(workers=keys, reason=reasons.NO_HEARTBEAT) if keys else 0
 
