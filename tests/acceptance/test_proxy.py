@@ -22,17 +22,20 @@ HEADERS = {"Host": HOST}
 BODY = b"x" * 2000
 # Its answer has long headers.
 LONG = "/long"
+BUSY = "/static/x?busy=text/plain"
 
 
 class Plain(BaseHTTPRequestHandler):
     """A web server that compresses nothing: what a path ends with is the type of its content."""
 
     def do_GET(self) -> None:
-        self.send_response(200)
+        self.send_response(429 if self.path == BUSY else 200)
         self.send_header("Content-Type", self.path.rpartition("=")[2])
         self.send_header("Content-Length", str(len(BODY)))
         if self.path == LONG:
             self.send_header("X-Long", "x" * 10_000)
+        if self.path == BUSY:
+            self.send_header("Retry-After", "7")
         self.end_headers()
         self.wfile.write(BODY)
 
@@ -142,12 +145,20 @@ def test_what_one_address_and_one_key_ask_is_limited(tmp_path: Path, behind: int
     """By rates that a test reaches, in place of those of the file."""
     with running(tmp_path, behind, calls="1r/m") as ports:
         assert statuses(ports.plain, "/api/v1/jobs/", 3) == {200: 1, 429: 2}
+        refused = ask(ports.plain, "GET", "/api/v1/jobs/", HEADERS)
+        assert refused.headers.get_all("Retry-After") == ["2"]
         assert statuses(ports.plain, "/api/v1/jobs/", 1, INSIDE) == {200: 1}
     with running(tmp_path, behind, keys="1r/m") as ports:
         asked = statuses(ports.plain, "/api/v1/jobs/", 2, OUTSIDE, INSIDE, key="shop.1")
         assert asked == {200: 1, 429: 3}
         assert statuses(ports.plain, "/api/v1/jobs/", 1, key="shop.2") == {200: 1}
         assert statuses(ports.plain, "/admin/", 3) == {200: 3}
+
+
+def test_only_refusals_of_the_proxy_get_its_time_to_try_again(proxy: Ports) -> None:
+    busy = ask(proxy.plain, "GET", BUSY, HEADERS)
+    assert (busy.status, busy.headers.get_all("Retry-After")) == (429, ["7"])
+    assert "Retry-After" not in ask(proxy.plain, "GET", "/admin/", HEADERS).headers
 
 
 def test_long_headers_of_an_answer_are_no_failure_of_its_server(proxy: Ports) -> None:
