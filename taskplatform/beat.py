@@ -1,10 +1,10 @@
 """Every sweep, its period and its queue.
 
-A new sweep gets a function in `sweeps.py` of its box and, if the clock starts it, a row in
-`periods`; no more. It has a queue of its own, which workers that know it read beside `sweeps`. So
-during an upgrade no worker of the release before gets a message that it does not know, and the
-sweep runs as soon as one worker of the new release does. With other arguments it is another sweep,
-of another name.
+A new sweep gets a function in `sweeps.py` of its box and a row in `periods`, or is registered
+`on_demand` if a scan starts it; no more. It has a queue of its own, which workers that know it read
+beside `sweeps`. So during an upgrade no worker of the release before gets a message that it does
+not know, and the sweep runs as soon as one worker of the new release does. With other arguments it
+is another sweep, of another name.
 
 One of `SHARING` is taken away in two releases: in the first one from `periods` and whoever else
 sends it, in the next one with its function.
@@ -49,7 +49,6 @@ def periods() -> dict[str, int]:
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
         "dispatch.roll": 600,
-        "flows.look": 1,
         "jobs.scan": jobs.JOB_SCAN_SECONDS,
         "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
         "jobs.archive": 60,
@@ -57,7 +56,7 @@ def periods() -> dict[str, int]:
         "jobs.give_up": 30,
         "jobs.roll": 60,
         "jobs.reorder": 10,
-        "jobs.slices": 2,
+        "jobs.slices": 5,
         "jobs.starving": 10,
         "journal.roll": 3600,
         **{f"{_SINK}{sink.name}": 2 for sink in journal.JOURNAL_SINKS},

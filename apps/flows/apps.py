@@ -8,7 +8,7 @@ class FlowsConfig(AppConfig):
     verbose_name = _("Flows")
 
     def ready(self) -> None:
-        from apps.common import tidy
+        from apps.common import on_demand, tidy
         from apps.dispatch.services import parts as of_dispatch
         from apps.flows import handlers, sweeps  # noqa: F401
         from apps.flows.services import ends, retention, wholes
@@ -20,4 +20,5 @@ class FlowsConfig(AppConfig):
         of_jobs.parts.keep_while(ends.needed)
         of_jobs.parts.find_by(wholes.jobs_of)
         of_dispatch.parts.find_by(wholes.task_of)
+        on_demand.register(sweeps.LOOK, ends.is_due)
         tidy.register("flow runs", retention.forget_runs)

@@ -51,7 +51,7 @@ def bring_on(run: int) -> bool:
 @shared_task(name=LOOK)
 def look() -> int:
     """Look at the steps whose time has come; returns at how many runs. One that breaks stops no
-    other."""
+    other. A scan starts it."""
     with sweep_lease(LOOK, at_most=MAX_TIME) as mine:
         return look_at_due(until=clock.now() + MAX_TIME / 2) if mine else 0
 

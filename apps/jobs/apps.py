@@ -31,11 +31,11 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from apps.access import directory
         from apps.access.rules.clients import Binding
-        from apps.common import tidy
+        from apps.common import on_demand, tidy
         from apps.common.masking.names import declared_in
         from apps.jobs.handlers import checks, discovery
         from apps.jobs.models import JobScope
-        from apps.jobs.services import types
+        from apps.jobs.services import admission, inbox, types
         from apps.jobs.services.pool_bucket import forget_buckets
         from apps.jobs.services.register import forget_gone
         from apps.jobs.services.request import forget_requests
@@ -55,6 +55,8 @@ class JobsConfig(AppConfig):
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
         register(checks.check_settings, Tags.database)
+        on_demand.register(inbox.SWEEP, inbox.has_waiting)
+        on_demand.register(admission.SWEEP, admission.has_work)
         tidy.register("workers", forget_gone)
         tidy.register("buckets", forget_buckets)
         tidy.register("requests", forget_requests)

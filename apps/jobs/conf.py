@@ -69,7 +69,11 @@ class JobsConf(Conf):
         maximum=1000,
     )
     JOB_SCAN_SECONDS = integer(
-        1, "Period of the sweep that starts drains where jobs wait.", minimum=1, maximum=60
+        1,
+        "Period of the sweep that starts drains where jobs wait, and looks for steps of flows and "
+        "rows of the inbox that are due.",
+        minimum=1,
+        maximum=60,
     )
     JOB_RESCUE_SECONDS = integer(
         1, "Period of the sweep that ends tries of workers that are offline.", minimum=1, maximum=60

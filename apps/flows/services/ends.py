@@ -43,6 +43,12 @@ def needed(parts: Collection[int]) -> set[int]:
     return {*rows.values_list("pk", flat=True)}
 
 
+def is_due() -> bool:
+    """Whether a step is to be looked at."""
+    steps = table(FlowStep)
+    return bool(fetch(f"SELECT 1 FROM {steps} WHERE look_at <= %s LIMIT 1", [clock.now()]))
+
+
 def due(now: datetime) -> list[int]:
     """The runs that are to be looked at: those first of which all jobs of a step have ended, and of
     each kind those that have waited longest, because a sweep that dies again and again would else

@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 VERSION_SECONDS = 0.02
 PROBE_SECONDS = 0.1
-# Once nothing was due for so long, the file is looked at as seldom as a table is probed.
-BUSY_SECONDS = 30.0
+# Once nothing was due for so long, the file is looked at more seldom.
+BUSY_SECONDS, IDLE_VERSION_SECONDS = 30.0, 0.2
 RECONNECT_SECONDS = 5.0
 # A drain of another lane waits this long, so that the lane's own drains take the job first.
 HELP_SECONDS = 0.005
@@ -88,7 +88,7 @@ class Listener:
     def _file_has_changed(self, seconds: float) -> bool:
         """Whether another connection has committed since the last call, which may be long ago."""
         deadline = time.monotonic() + seconds
-        pause = PROBE_SECONDS if self._is_idle() else VERSION_SECONDS
+        pause = IDLE_VERSION_SECONDS if self._is_idle() else VERSION_SECONDS
         while True:
             version = _file_version()
             if version != self._version:
@@ -145,7 +145,7 @@ def _has_file() -> bool:
 def _file_version() -> int:
     """A number that changes when another connection commits.
 
-    Asked past Django, whose cursor takes most of the time, by each idle drain ten times a second.
+    Asked past Django, whose cursor takes most of the time, by each idle drain some times a second.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors:

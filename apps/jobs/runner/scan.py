@@ -1,5 +1,5 @@
-"""The scan of each second: due jobs become ready, rows of the inbox become jobs, and drains start:
-one per free slot in lanes with due jobs, else one per lane, which waits."""
+"""The scan of each second: due jobs become ready, the sweeps that have work start, and drains: one
+per free slot in lanes with due jobs, else one per lane, which waits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from apps.common import clock
+from apps.common import clock, on_demand
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
 from apps.jobs.runner.process import types_with_handler
-from apps.jobs.services import admission, inbox, living
+from apps.jobs.services import living
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
 
@@ -32,10 +32,8 @@ _MESSAGE_SECONDS = 60
 def scan() -> dict[str, int]:
     """Promote what is due and start the missing drains; returns how many of each lane."""
     _promote_all()
-    if inbox.has_waiting():
-        _send(inbox.SWEEP)
-    if admission.has_work():
-        _send(admission.SWEEP)
+    for sweep in on_demand.wanted():
+        _send(sweep)
     starts = slots.wanted(groups(living.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
         for _ in range(count):

@@ -169,7 +169,7 @@ def test_drain_without_work_looks_seldom_at_the_file(monkeypatch: pytest.MonkeyP
         listener.wait(0.01)
         listener.wait(0.01)
 
-    assert set(pauses) == {listener_module.VERSION_SECONDS, listener_module.PROBE_SECONDS}
+    assert set(pauses) == {listener_module.VERSION_SECONDS, listener_module.IDLE_VERSION_SECONDS}
     assert pauses == sorted(pauses)
 
 

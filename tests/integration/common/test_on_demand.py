@@ -1,0 +1,52 @@
+"""Sweeps that the scan of each second starts only while they have work."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from apps.common import on_demand
+from apps.flows import sweeps
+from apps.jobs.runner.scan import scan
+from tests.flows import looks, started, states, wait
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sweeps that scans have started."""
+    names: list[str] = []
+    monkeypatch.setattr(
+        "apps.jobs.runner.scan.current_app.send_task", lambda name, **_options: names.append(name)
+    )
+    return names
+
+
+@pytest.mark.both
+def test_flows_are_looked_at_once_a_step_is_due(frozen_clock: FrozenClock, sent: list[str]) -> None:
+    run = started(wait("pause", seconds=60))
+    scan()
+    assert sweeps.LOOK not in sent
+    frozen_clock.advance(seconds=60)
+    scan()
+    assert sent.count(sweeps.LOOK) == 1
+    looks(frozen_clock, 0)
+    assert states(run) == {"pause": "succeeded"}
+    scan()
+    assert sent.count(sweeps.LOOK) == 1
+
+
+def test_a_look_that_breaks_keeps_no_other_from_its_own(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, sent: list[str]
+) -> None:
+    monkeypatch.setattr(on_demand, "_looks", {})
+    on_demand.register("shop.count", lambda: bool(1 // 0))
+    on_demand.register("shop.send", lambda: True)
+    on_demand.register("shop.rest", lambda: False)
+    with caplog.at_level(logging.ERROR):
+        scan()
+    assert [name for name in sent if name.startswith("shop.")] == ["shop.send"]
+    assert "shop.count has work failed" in caplog.text
