@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
+
+from django.db.models import QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Event
 from apps.alerts.rules import judge as rules
@@ -23,13 +26,20 @@ def evaluate() -> Counter[str]:
     messages as `sent`."""
     sheet = current_sheet()
     found: Counter[str] = Counter()
-    for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
+    rules_on = list(AlertRule.objects.filter(enabled=True).order_by("pk"))
+    with_open = {*_open().order_by().values_list("rule", flat=True).distinct()}
+    for rule in rules_on:
         with apart(f"alert rule {rule.pk}"):
-            found += _judged(rule, sheet)
-    with apart("alerts of rules that are off"):
-        found += _closed()
+            found += _judged(rule, sheet, has_open=rule.pk in with_open)
+    if with_open - {rule.pk for rule in rules_on}:
+        with apart("alerts of rules that are off"):
+            found += _closed()
     found["sent"] = notify(now=clock.now())
     return +found
+
+
+def _open() -> QuerySet[Alert]:
+    return Alert.objects.filter(resolved_at=None)
 
 
 def judged_now(rule: AlertRule) -> list[tuple[str, float, bool]]:
@@ -50,19 +60,27 @@ def readings(rule: AlertRule, sheet: FactSheet) -> dict[str, Reading]:
     }
 
 
-@transactional
-def _judged(rule: AlertRule, sheet: FactSheet) -> Counter[str]:
-    """Judge one rule, whose open alerts are locked; the number of each verdict. LookupError for a
-    kind that only another release knows: what is open stays open."""
+def _judged(rule: AlertRule, sheet: FactSheet, *, has_open: bool) -> Counter[str]:
+    """Judge one rule; the number of each verdict. LookupError for a kind that only another release
+    knows: what is open stays open."""
     if rule.watch is UNKNOWN:
         raise LookupError(f"this release knows no kind {rule.kind!r} of alert rules")
-    now = clock.now()
     found = readings(rule, sheet)
+    values = [each.value for each in found.values() if each.value is not None]
+    if not has_open and not any(map(rule.limit.is_passed, values)):
+        # As nearly always: it locks nothing.
+        return Counter({rules.NOTHING: len(found)})
+    return _written(rule, found)
+
+
+@transactional
+def _written(rule: AlertRule, found: Mapping[str, Reading]) -> Counter[str]:
+    """Write what the readings make of the alerts of the rule, the open ones locked; the number of
+    each verdict."""
+    now = clock.now()
     alerts = {
         alert.subject: alert
-        for alert in Alert.objects.select_for_update()
-        .filter(rule=rule, resolved_at=None)
-        .order_by("pk")
+        for alert in _open().select_for_update().filter(rule=rule).order_by("pk")
     }
     counts: Counter[str] = Counter()
     begun: list[Alert] = []
@@ -129,8 +147,8 @@ def _resolve(alert: Alert, now: datetime) -> None:
 def _closed() -> Counter[str]:
     """Resolve the open alerts of rules that are off."""
     now, counts = clock.now(), Counter[str]()
-    open_ = Alert.objects.select_for_update().filter(resolved_at=None, rule__enabled=False)
-    for alert in open_.order_by("pk"):
+    left = _open().select_for_update().filter(rule__enabled=False)
+    for alert in left.order_by("pk"):
         verdict = rules.FORGET if alert.fired_at is None else rules.RESOLVE
         _apply(alert, verdict, None, now)
         counts[verdict] += 1

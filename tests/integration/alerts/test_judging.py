@@ -21,6 +21,7 @@ from tests import factories
 from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
+from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,16 @@ def due(frozen_clock: FrozenClock, mail: JobType) -> FrozenClock:
 
 def late(**values: Any) -> Any:
     return rule("late", "oldest_due", for_seconds=0, channels=[channel()], **values)
+
+
+def test_a_rule_of_which_nothing_is_wrong_costs_no_statement(mail: JobType) -> None:
+    rule()
+    ended("succeeded", 3)
+    evaluate()
+    one = len(sent_by(evaluate))
+    for number in range(5):
+        rule(f"more {number}")
+    assert len(sent_by(evaluate)) == one
 
 
 def test_twenty_failures_fire_once_and_resolve_once(frozen_clock: FrozenClock, mail: Any) -> None:
