@@ -39,7 +39,7 @@ ARROW_WORDS = {
     "release": _("given back"),
     "yield": _("put off by its worker"),
     "end_cancelled": _("ends as cancelled"),
-    "rescue": _("rescued from a lost worker"),
+    "rescue": _("rescued from an offline worker"),
     "discard": _("out of tries"),
     "cancel": _("cancel"),
     "request_cancel": _("ask it to stop"),
