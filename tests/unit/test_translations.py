@@ -156,7 +156,6 @@ OLD_CHINESE = re.compile("执行者|归档|周期任务|轮次")
 # Stored texts that are found again by their templates, a column of a file, and the word as such.
 STILL = {
     *(template for template in MESSAGES.values()),
-    "rescued from a lost worker",
     "Too many attempts",
     "Nothing is lost. Try again in some seconds.",
     "What it referred to is gone.",
