@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 SCAN = "jobs.scan"
 MAX_TIME = timedelta(seconds=30)
+# Short, because nothing begins until the lease of a process that died has ended. A scan that takes
+# longer meets another, which does no harm.
+MAX_SCAN = timedelta(seconds=2)
 # Of the sweeps that go through history.
 MAX_HISTORY = timedelta(minutes=2)
 
@@ -48,7 +51,7 @@ def drain(lane: str) -> int:
 @shared_task(name=SCAN)
 def scan() -> dict[str, int]:
     """Promote due jobs; start drains where jobs are due or no drain waits."""
-    with sweep_lease(SCAN, at_most=MAX_TIME) as mine:
+    with sweep_lease(SCAN, at_most=MAX_SCAN) as mine:
         return start_drains() if mine else {}
 
 

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from apps.common import on_demand
+from apps.common import leases, on_demand
 from apps.flows import sweeps
+from apps.jobs import sweeps as jobs_sweeps
 from apps.jobs.runner.scan import scan
 from tests.flows import looks, started, states, wait
 from tests.frozen import FrozenClock
@@ -37,6 +38,22 @@ def test_flows_are_looked_at_once_a_step_is_due(frozen_clock: FrozenClock, sent:
     assert states(run) == {"pause": "succeeded"}
     scan()
     assert sent.count(sweeps.LOOK) == 1
+
+
+def test_a_scan_that_was_killed_delays_the_next_by_two_seconds(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, sent: list[str]
+) -> None:
+    started(wait("pause", seconds=60))
+    frozen_clock.advance(seconds=60)
+    with monkeypatch.context() as killed:
+        killed.setattr(leases, "_give_back", lambda *_: None)
+        killed.setattr(jobs_sweeps, "start_drains", dict)
+        jobs_sweeps.scan()
+    jobs_sweeps.scan()
+    assert sweeps.LOOK not in sent
+    frozen_clock.advance(seconds=2)
+    jobs_sweeps.scan()
+    assert sweeps.LOOK in sent
 
 
 def test_a_look_that_breaks_keeps_no_other_from_its_own(
