@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import threading
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,10 +34,12 @@ class Drain:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
     process = Process(Node("node", ["fast"], slots=2))
     monkeypatch.setattr(process, "leave", lambda: None)
-    return process
+    yield process
+    # What a watchdog arms would end the process of the tests 90 seconds later.
+    faulthandler.cancel_dump_traceback_later()
 
 
 def watched(process: Process, *drains: Drain) -> list[int]:
