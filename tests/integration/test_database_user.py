@@ -43,7 +43,8 @@ def runner() -> Iterator[None]:
     statement = query[0].replace("taskplatform", name).replace("10.0.0.%", HOST)
     root = MySQLdb.connect(host=HOST, port=int(own["PORT"]), user="admin", password=own["PASSWORD"])
     cursor = root.cursor()
-    cursor.execute(f"CREATE OR REPLACE USER tasks_run@'{HOST}' IDENTIFIED BY '{PASSWORD}'")
+    cursor.execute(f"DROP USER IF EXISTS tasks_run@'{HOST}'")
+    cursor.execute(f"CREATE USER tasks_run@'{HOST}' IDENTIFIED BY '{PASSWORD}'")
     cursor.execute(statement)
     for (grant,) in cursor.fetchall():
         cursor.execute(grant)
