@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,8 +86,8 @@ class Server:
         self.errors = list(errors)
         self.now = 0.0
         monkeypatch.setattr(connection, "ensure_connection", self._connect)
-        monkeypatch.setattr(startup.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(startup.time, "sleep", self._sleep)
+        passing = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
+        monkeypatch.setattr(startup, "time", passing)
 
     def _connect(self) -> None:
         if self.errors:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +21,9 @@ class Passing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, app: Celery) -> None:
         self.elapsed = 1000.0
         self.wall = app.now()
-        monkeypatch.setattr(time, "monotonic", lambda: self.elapsed)
+        # Not that of all: what is imported meanwhile would keep it for ever.
+        passing = SimpleNamespace(monotonic=lambda: self.elapsed)
+        monkeypatch.setattr(clockwork, "time", passing)
         monkeypatch.setattr(app, "now", lambda: self.wall)
 
     def sleep(self, seconds: float) -> None:

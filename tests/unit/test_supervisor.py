@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +20,8 @@ from tests.processes import eventually
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(supervisor.time, "monotonic", lambda: self.now)
+        passing = SimpleNamespace(monotonic=lambda: self.now)
+        monkeypatch.setattr(supervisor, "time", passing)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -295,7 +296,7 @@ def test_every_call_notes_the_worker_now_and_then(
     beat(api, {"id": "7", "lease_token": "x"})
     assert Worker.objects.get().last_heartbeat_at == began
 
-    monkeypatch.setattr(register.time, "monotonic", lambda: 10.0**9)
+    monkeypatch.setattr(register, "time", SimpleNamespace(monotonic=lambda: 10.0**9))
     beat(api, {"id": "7", "lease_token": "x"})
     assert Worker.objects.get().last_heartbeat_at == frozen_clock.instant
 

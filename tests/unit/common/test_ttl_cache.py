@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from apps.common.ttl_cache import TTLCache
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic clock, which stands still."""
     at = [0.0]
-    monkeypatch.setattr(ttl_cache.time, "monotonic", lambda: at[0])
+    monkeypatch.setattr(ttl_cache, "time", SimpleNamespace(monotonic=lambda: at[0]))
     return at
 
 
