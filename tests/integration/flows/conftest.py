@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from apps.flows import sweeps
+from apps.flows.models import Flow
+from tests import factories
+from tests.flow_pages import made
 from tests.frozen import FrozenClock
 from tests.jobs import job_type
 
@@ -29,3 +32,10 @@ def sends(monkeypatch: pytest.MonkeyPatch, send: Callable[[int], object]) -> Non
     """Send the messages that bring runs on this way."""
     app = SimpleNamespace(send_task=lambda _name, args, **_options: send(*args))
     monkeypatch.setattr(sweeps, "current_app", app)
+
+
+@pytest.fixture
+def flow(db: None) -> Flow:
+    job_type("mail")
+    factories.group("gid_sales", ["uid_ann", "uid_ben"], title="Sales")
+    return made()
