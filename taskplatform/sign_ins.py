@@ -12,6 +12,7 @@ import logging
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -27,13 +28,15 @@ from apps.access.conf import conf
 from apps.access.rules.clients import Rate
 from apps.common.api.addresses import is_for_programs
 from apps.common.api.parsers import declares_more
-from apps.common.api.problems import error_response
+from apps.common.api.problems import by_status, error_response
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
 logger = logging.getLogger(__name__)
 
 # More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_BYTES = 16_384
+# The JSON of the largest form, each of its letters written as %XX; files come in another way.
+MAX_FORM_BYTES = 3 * 1024 * 1024
 DEVICE_COOKIE = "__Host-device" if settings.SESSION_COOKIE_SECURE else "device"
 # The longest time that browsers keep a cookie.
 _DEVICE_SECONDS = 400 * 86_400
@@ -41,6 +44,7 @@ _MOST_NAMES = 10
 # The letters of a name in the log.
 _MAX_NAME = 150
 _SALT = "taskplatform.device"
+_FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class LongFormMiddleware:
     """Sends those who have not signed in to do so, before a long form of theirs is read.
 
     Django reads each form for its token before it asks whose it is, and decoding a long one takes
-    seconds. Programs show their keys first.
+    seconds. Nobody may send one that takes longer than half of one. Programs show their keys first.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -153,6 +157,8 @@ class LongFormMiddleware:
             return error_response(request, _too_large())
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
+        if request.content_type == _FORM and declares_more(request.META, MAX_FORM_BYTES):
+            return error_response(request, by_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         return self.get_response(request)
 
 

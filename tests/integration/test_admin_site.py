@@ -301,4 +301,9 @@ def test_long_form_is_read_only_of_those_who_have_signed_in(admin_user: User) ->
     # Those who send a key are asked for it first.
     assert client.post("/api/v1/jobs/", form).status_code == 401
     client.force_login(admin_user)
-    assert client.post("/admin/", form).status_code == 403
+    encoded = "application/x-www-form-urlencoded"
+    assert client.post("/admin/", "a=" + "%41" * 1_000_000, encoded).status_code == 403
+    too_long = client.post("/admin/", "a=" + "%41" * 1_050_000, encoded)
+    assert too_long.status_code == 413 and "send less at a time" in too_long.content.decode()
+    # A file is not decoded.
+    assert client.post("/admin/", {"a": "x" * 4_000_000}).status_code == 403

@@ -247,7 +247,7 @@ def _page_texts(error: PlatformError) -> tuple[str | Promise, str | Promise]:
     if status == 404:
         return _("Not found"), _("There is nothing at this address. It may have been removed.")
     if status == 413:
-        return _("Too large"), _("This is more than can be taken at once. Send less.")
+        return _("Too large"), _("Nothing was saved. Go back and send less at a time.")
     if status == 507:
         return _("The disk is full"), _("Nothing was saved. An administrator has to make room.")
     if status == 429:
