@@ -354,6 +354,16 @@ def racers(transactional_db: None) -> Callable[[Sequence[Callable[[], Any]]], Ra
 
 
 @pytest.fixture
+def sent_sweeps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sweeps that scans have started."""
+    names: list[str] = []
+    monkeypatch.setattr(
+        "apps.jobs.runner.scan.current_app.send_task", lambda name, **_options: names.append(name)
+    )
+    return names
+
+
+@pytest.fixture
 def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """`handle("mail", function, …settings)` registers a handler and makes its type."""
     from apps.jobs.handlers import handler

@@ -86,7 +86,7 @@ class JobsConf(Conf):
     )
     JOB_WORKER_SILENCE = duration(
         "25s",
-        "A worker that sends no heartbeat for this long counts as lost.",
+        "A worker that sends no heartbeat for this long counts as offline.",
         minimum="5s",
         maximum="1h",
     )

@@ -123,7 +123,7 @@ def test_job_of_a_killed_worker_is_done_within_seconds(
         else:
             drains.signal_all(signal.SIGKILL)
 
-    # Nobody waits for its lease, nor until it counts as lost.
+    # Nobody waits for its lease, nor until it counts as offline.
     eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
 
     # It is marked as lost after its jobs, which may be done by then.

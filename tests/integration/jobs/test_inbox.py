@@ -195,20 +195,16 @@ def test_statements_do_not_grow_with_rows_and_blocks_are_bounded(
     assert Job.objects.count() == 73
 
 
-def test_a_scan_starts_the_sweep_only_where_rows_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[str] = []
-    monkeypatch.setattr(
-        "apps.jobs.runner.scan.current_app.send_task", lambda name, **_options: sent.append(name)
-    )
+def test_a_scan_starts_the_sweep_only_where_rows_wait(sent_sweeps: list[str]) -> None:
     scan()
-    assert inbox.SWEEP not in sent
+    assert inbox.SWEEP not in sent_sweeps
     number = insert(type="nothing")
     scan()
-    assert sent.count(inbox.SWEEP) == 1
+    assert sent_sweeps.count(inbox.SWEEP) == 1
     inbox.move(seconds=10)
     refusal_of(number)
     scan()
-    assert sent.count(inbox.SWEEP) == 1
+    assert sent_sweeps.count(inbox.SWEEP) == 1
 
 
 def test_a_person_corrects_a_refused_row_or_discards_it() -> None:
