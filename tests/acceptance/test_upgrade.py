@@ -249,7 +249,7 @@ def new(release_of: Callable[[Path, str], Release]) -> Release:
 def test_release_before_goes_on_beside_this_one_and_after_it(
     old: Release, new: Release, ends: ExitStack, subtests: pytest.Subtests
 ) -> None:
-    """E7: first `migrate`, then the parts one after the other; and back again."""
+    """First `migrate`, then the parts one after the other; and back again."""
     assert old.sweeps() >= beat.SHARING
     key = make_key(old.environment, "Everything", *SCOPES, "pull", "payload", root=old.root)
     old_web, old_url = old.web()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.db.migrations.operations.base import Operation
 
 from apps.common.fields import KeyField
 from taskplatform import beat, celery, upgrades
+from tests.releases import check_out, last_release
 
 LATEST = MigrationLoader(None).project_state()
 # Millions of rows.
@@ -96,12 +98,26 @@ def test_released_migrations_stay_as_they_are_and_later_ones_are_checked(
     assert "jobs.0005_archive_rolls: Raw Python" in upgrades.check_migrations()[0].msg
 
 
+@pytest.mark.long
+def test_check_knows_the_migrations_of_the_last_release(tmp_path: Path) -> None:
+    """A release sets them anew; without that its own could be changed later."""
+    _, commit = last_release((settings.BASE_DIR / "CHANGELOG.md").read_text())
+    check_out(commit, tmp_path / "old")
+
+    found = {}
+    for folder in (tmp_path / "old" / "apps").glob("*/migrations"):
+        files = sorted(folder.glob("[0-9]*.py"))
+        text = b"".join(file.read_bytes() for file in files)
+        found[folder.parent.name] = (files[-1].stem, hashlib.sha256(text).hexdigest()[:16])
+    assert found == upgrades.RELEASED
+
+
 def test_changes_say_what_the_present_release_brings() -> None:
     changes = (settings.BASE_DIR / "CHANGELOG.md").read_text()
-    releases = re.findall(r"^## (\d+\.\d+\.\d+)", changes, re.M)
+    version, commit = last_release(changes)
 
-    assert releases[0] == settings.RELEASE
-    assert f"`release/{settings.RELEASE}`" in changes
+    assert version == settings.RELEASE
+    assert f"`git tag release/{version} {commit}`" in changes
 
 
 # --- Sweeps ---------------------------------------------------------------------------------------
