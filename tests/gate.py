@@ -142,6 +142,8 @@ def test_next() -> int:
 def test_long() -> int:
     """What `make test` leaves out: what is long, all else once on MariaDB and Redis, the newest
     packages, a cluster."""
+    # A machine without a Python for them is told so now, and not an hour later.
+    newest.newest()
     left_out = f"not cluster and (long or not {MARKED})"
     return (
         suite("SQLite: what is long", [*PYTEST, "-m", "long and not cluster"])

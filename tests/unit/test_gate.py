@@ -87,6 +87,7 @@ def test_every_test_runs_in_a_short_round_or_in_a_long_one(
 ) -> None:
     """On SQLite what is neither long nor of MariaDB, and everything on MariaDB in one of two."""
     monkeypatch.setattr(gate, "CHECKS", [])
+    monkeypatch.setattr(newest, "newest", lambda: ("3.13", "python3.13"))
     monkeypatch.setattr(newest, "python", lambda: "python-next")
     assert [gate.main("test"), gate.main("test-long")] == [0, 0]
     # Those of the newest packages are the short ones without a browser, and one walk in it.
@@ -105,6 +106,16 @@ def test_every_test_runs_in_a_short_round_or_in_a_long_one(
         assert short.evaluate(has) != long.evaluate(has)
         assert on_both.evaluate(has) != the_rest.evaluate(has)
         assert not cluster.evaluate(has)
+
+
+def test_long_run_begins_with_a_python_for_the_newest_packages(
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(newest, "_found", lambda version: iter(()))
+
+    assert gate.main("test-long") == 1
+    assert commands == []
+    assert "needs Python 3.12 or newer" in capsys.readouterr().err
 
 
 def test_lock_on_top_of_another_keeps_what_that_lacks() -> None:
