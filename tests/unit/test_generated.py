@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 
@@ -19,6 +20,20 @@ def test_documentation_shows_what_the_commands_print(subtests: pytest.Subtests) 
     for file, text in texts():
         with subtests.test(file=str(file.relative_to(BASE_DIR))):
             assert file.read_text() == text, "write it anew: .venv/bin/python -m tests.generated"
+
+
+def test_each_box_with_tables_draws_them_where_the_page_of_tables_leads(
+    subtests: pytest.Subtests,
+) -> None:
+    page = (BASE_DIR / "taskplatform/docs/data.md").read_text()
+    boxes = [each for each in apps.get_app_configs() if each.name.startswith("apps.")]
+    for box in (each.label for each in boxes if each.models):
+        with subtests.test(box=box):
+            if (link := f"](../../apps/{box}/README.md#tables)") in page:
+                shown = (BASE_DIR / "apps" / box / "README.md").read_text()
+            else:
+                shown = page
+            assert f"\n<!-- manage.py datamodel {box} -->\n" in shown, link
 
 
 def test_every_variable_is_declared_once() -> None:
