@@ -21,6 +21,8 @@ from tests.serving import await_answer
 
 # Of a container: here they are folders of the test.
 PLACES = ("/opt/taskplatform", "/var/lib/taskplatform", "/run/secrets")
+# What changes the machine itself: its packages are those that the tests need, too.
+OF_DEBIAN = ("apt-get update", "rm -rf /var/lib/apt/lists/*")
 
 
 class Image:
@@ -30,12 +32,17 @@ class Image:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root
-        self.variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        path = os.environ["PATH"]
+        self.variables = {"PATH": f"{Path(sys.executable).parent}:{path}:/usr/sbin"}
         self.variables |= {
             name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ
         }
         self.packages: list[str] = []
         self.said: dict[str, str] = {}
+        self.users = root / "etc" / "passwd"
+        self.users.parent.mkdir()
+        for file in (self.users, self.users.with_name("group")):
+            file.touch()
 
     def moved(self, text: str) -> str:
         for place in PLACES:
@@ -43,14 +50,9 @@ class Image:
         return text
 
     def carry_out(self, word: str, value: str) -> None:
-        if word == "RUN" and value.startswith("apt-get update"):
-            options = re.search(r"apt-get install ([^&]*)", value)
-            assert options
-            self.packages += [each for each in options[1].split() if not each.startswith("--")]
-        elif word == "RUN":
-            subprocess.run(
-                ["sh", "-c", self.moved(value)], cwd=self.folder, env=self.variables, check=True
-            )
+        if word == "RUN":
+            for command in value.split(" && "):
+                self.run(command)
         elif word == "COPY":
             *sources, target = [each for each in value.split() if not each.startswith("--")]
             self.copy(sources, target, from_stage="--from=" in value)
@@ -62,6 +64,14 @@ class Image:
                 self.variables[name] = self.moved(text).replace("$PATH", self.variables["PATH"])
         else:
             self.said[word] = value
+
+    def run(self, command: str) -> None:
+        if command.startswith("apt-get install "):
+            words = command.split()[2:]
+            self.packages += [each for each in words if not each.startswith("--")]
+        elif command not in OF_DEBIAN:
+            here = re.sub(r"^useradd ", f"useradd --prefix {self.root} ", self.moved(command))
+            subprocess.run(["sh", "-c", here], cwd=self.folder, env=self.variables, check=True)
 
     def copy(self, sources: list[str], target: str, *, from_stage: bool) -> None:
         for source in sources:
@@ -81,6 +91,7 @@ def test_image_migrates_and_serves(tmp_path: Path) -> None:
         image.carry_out(word, value)
 
     assert set(BUILD_PACKAGES) - {"python3-dev"} <= set(image.packages)
+    assert image.users.read_text().startswith(f"taskplatform:!:{image.said['USER']}:")
     state = Path(image.moved("/var/lib/taskplatform"))
     # The key of the build is gone; the files are there.
     assert sorted(path.name for path in state.iterdir() if path.is_file()) == []
