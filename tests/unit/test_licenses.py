@@ -32,5 +32,7 @@ def test_project_names_its_license_and_the_files_that_say_so() -> None:
     # What other projects install is of the same release.
     client = tomllib.loads((BASE_DIR / "taskplatform/client/pyproject.toml").read_text())["project"]
     assert (client["version"], client["license"]) == (project["version"], {"text": "MIT"})
+    license_text = (BASE_DIR / "LICENSE").read_text()
+    assert (BASE_DIR / "taskplatform/client/LICENSE").read_text() == license_text
     # Which is copied alone.
     assert "SPDX-License-Identifier: MIT" in (BASE_DIR / "taskplatform" / "sdk.py").read_text()
