@@ -219,6 +219,22 @@ def test_units_may_do_little(units: Path, subtests: pytest.Subtests) -> None:
         assert f"\n{line}\n" in common
 
 
+def test_units_start_in_another_folder_by_the_command_of_the_docs(tmp_path: Path) -> None:
+    docs = (ROOT / "taskplatform/docs/deployment.md").read_text()
+    [command] = re.findall(r"\$ cd /etc/systemd/system && sudo (sed .*)", docs)
+    shutil.copytree(DEPLOY / "systemd", tmp_path, dirs_exist_ok=True)
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+
+    def places() -> set[str]:
+        texts = "".join(each.read_text() for each in files)
+        return set(re.findall(r"/opt/[\w-]+", texts))
+
+    for folder in ("/opt/taskplatform-next", "/opt/taskplatform"):
+        words = command.replace("|/opt/taskplatform-next|", f"|{folder}|")
+        subprocess.run(["sh", "-c", words], cwd=tmp_path, check=True)
+        assert places() == {folder}
+
+
 def test_mariadb_understands_its_settings() -> None:
     settings = f"--defaults-file={DEPLOY / 'mariadb.cnf'}"
     code, said = run(binary("mariadbd"), settings, "--user=root", "--help", "--verbose")
