@@ -14,6 +14,7 @@ from django.core.management import BaseCommand, get_commands, load_command_class
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
+from tests.catalogue import read_po
 from tests.processes import ROOT
 
 READMES = sorted(
@@ -50,6 +51,13 @@ FIGURES = {
 }
 # Calls that the platform makes and does not take.
 OF_OTHERS = {"POST /index/_bulk"}
+# What is stressed and no page says: words that are explained, keys, and what others say.
+STRESSED = set(
+    "?, Ctrl K, NO, asyncflow, call back, cells, drain, eligible, max_processing_time, "
+    "plan versions, pull, rolls, silent, sketches, troubles, your, Grows with the work, rolls in partitions, "
+    "Retry N, Jobs fail, Steps to take, additional signature, signature verification, "
+    "中断, 回调, 计划版本, 配额表, 您的, 增加".split(", ")
+)
 
 
 def targets(text: str) -> Iterator[str]:
@@ -162,6 +170,37 @@ def test_links_of_readmes_lead_somewhere(subtests: pytest.Subtests, tmp_path: Pa
     shown = tmp_path / "README.md"
     shown.write_text("# A tea\n[tea](tea.md) [here](#a-tea) [there](README.md#milk)")
     assert list(links(shown)) == ["tea.md", "README.md#milk"]
+
+
+def test_pages_and_buttons_are_called_as_in_the_admin(subtests: pytest.Subtests) -> None:
+    catalogues = ROOT.glob("taskplatform/**/zh_Hans/LC_MESSAGES/django.po")
+    entries = [each for catalogue in catalogues for each in read_po(catalogue).items()]
+    english = {message.text.casefold() for message, _ in entries}
+    chinese = {text for _, entry in entries for text in entry.translations}
+    for readme in READMES:
+        known = chinese if readme in IN_CHINESE else english
+        with subtests.test(readme=str(readme.relative_to(ROOT))):
+            said = {each.rstrip("…") for each in emphasised(readme.read_text())} - STRESSED
+            assert {each for each in said if not is_label(each.casefold(), known)} == set()
+    assert list(emphasised("A *Pool* `*b*` **of** *new jobs*.\n```\n*c*\n```\n")) == [
+        "Pool",
+        "new jobs",
+    ]
+
+
+def emphasised(text: str) -> Iterator[str]:
+    """What stands between single asterisks, which are for pages, buttons and fields."""
+    plain = re.sub(r"^ *```.*?^ *```|`[^`]*`|\*\*[^*]*\*\*", "", text, flags=re.M | re.S)
+    # Whole sentences are no names.
+    yield from re.findall(r"\*([^*]*[^*.。])\*", plain)
+
+
+def is_label(said: str, known: set[str]) -> bool:
+    """Whether it is a text of the admin, or what one begins with: its number or unit may follow."""
+    said = " ".join(said.split())
+    return said in known or any(
+        re.match(rf"{re.escape(said)}(…| ?[\d{{%(（])", each) for each in known
+    )
 
 
 def test_chinese_and_english_pages_lead_to_each_other(subtests: pytest.Subtests) -> None:
