@@ -54,8 +54,8 @@ OF_OTHERS = {"POST /index/_bulk"}
 # What is stressed and no page says: words that are explained, keys, and what others say.
 STRESSED = set(
     "?, Ctrl K, NO, asyncflow, call back, cells, drain, eligible, max_processing_time, "
-    "plan versions, pull, rolls, silent, sketches, troubles, your, Grows with the work, rolls in partitions, "
-    "Retry N, Jobs fail, Steps to take, additional signature, signature verification, "
+    "plan versions, pull, rolls, silent, sketches, troubles, your, Grows with the work, "
+    "rolls in partitions, Retry N, Jobs fail, Steps to take, additional signature, signature verification, "
     "中断, 回调, 计划版本, 配额表, 您的, 增加".split(", ")
 )
 
