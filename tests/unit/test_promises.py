@@ -55,8 +55,8 @@ OF_OTHERS = {"POST /index/_bulk"}
 STRESSED = set(
     "?, Ctrl K, NO, asyncflow, call back, cells, drain, eligible, max_processing_time, "
     "plan versions, pull, rolls, silent, sketches, troubles, your, Grows with the work, "
-    "rolls in partitions, Retry N, Jobs fail, Steps to take, additional signature, signature verification, "
-    "中断, 回调, 计划版本, 配额表, 您的, 增加".split(", ")
+    "rolls in partitions, Retry N, Jobs fail, Steps to take, additional signature, "
+    "signature verification, 中断, 回调, 计划版本, 配额表, 您的, 增加".split(", ")
 )
 
 
