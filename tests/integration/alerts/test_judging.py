@@ -115,6 +115,7 @@ def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
         twin.save(force_insert=True)
 
 
+@pytest.mark.both
 def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
     made = late()
     evaluate()
