@@ -57,13 +57,17 @@ class Request:
         # Whether there is an earlier one with this id whose time is over.
         self._is_over = False
 
+    @property
+    def is_repeatable(self) -> bool:
+        return bool(self._request_id)
+
     def earlier(self) -> EarlierAnswer | None:
         """The answer to an earlier request with this id; None when there was none, or its time is
         over, as that of all leases of a hold.
 
         ReplayConflict when the earlier request had another content.
         """
-        if not self._request_id:
+        if not self.is_repeatable:
             return None
         rows = fetch(
             "SELECT body_key, token, job_ids, answer, expires_at <= %s "
@@ -96,7 +100,7 @@ class Request:
         self._keep({"token": "", "job_ids": [], "answer": made}, now, now + REPEATABLE)
 
     def _keep(self, values: Mapping[str, Any], now: datetime, until: datetime) -> None:
-        if not self._request_id:
+        if not self.is_repeatable:
             return
         if self._is_over:
             execute(

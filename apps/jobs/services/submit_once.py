@@ -25,10 +25,12 @@ def submit_once(
 
     ReplayConflict when a request with this id asked for something else.
     """
+    if not request.is_repeatable:
+        return _make(jobs, by, bounds, everywhere)
     earlier = request.earlier()
     if earlier is None:
         try:
-            return _submit(jobs, request, by, bounds, everywhere)
+            return _make_once(jobs, request, by, bounds, everywhere)
         except IntegrityError:
             # The same request came twice at once, and the other one was faster.
             earlier = request.earlier()
@@ -38,12 +40,15 @@ def submit_once(
 
 
 @transactional
-def _submit(
+def _make_once(
     jobs: Sequence[Submission], request: Request, by: str, bounds: Bounds, everywhere: bool
 ) -> list[Submitted]:
-    if everywhere:
-        made = submit_everywhere(jobs[0], by=by, bounds=bounds)
-    else:
-        made = submit_many(jobs, by=by, bounds=bounds)
+    made = _make(jobs, by, bounds, everywhere)
     request.keep_answer(made)
     return made
+
+
+def _make(jobs: Sequence[Submission], by: str, bounds: Bounds, everywhere: bool) -> list[Submitted]:
+    if everywhere:
+        return submit_everywhere(jobs[0], by=by, bounds=bounds)
+    return submit_many(jobs, by=by, bounds=bounds)

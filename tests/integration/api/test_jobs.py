@@ -14,6 +14,7 @@ from apps.jobs.api import jobs as view
 from apps.jobs.models import Hold, Job
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
+from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +74,7 @@ def test_repeated_request_gets_the_first_answer(
     twins = {"type": "mail", "key": "a", "unique": True}
     factories.job_type("reload", handler="echo")
     # Alive for as long as the test goes on.
-    factories.worker(types=["reload"], last_heartbeat_at=clock.now() + timedelta(days=1))
+    factories.worker(types=["reload"], last_heartbeat_at=clock.now() + timedelta(days=30))
     bodies: tuple[dict[str, Any], ...] = (
         {"type": "reload", "everywhere": True},
         {"type": "mail", "delay": 60, "context": {"to": "ä"}},
@@ -87,7 +88,7 @@ def test_repeated_request_gets_the_first_answer(
             assert first.status_code == 201
             befalls()
             count = Job.objects.count()
-            frozen_clock.advance(minutes=59)
+            frozen_clock.advance(hours=23)
 
             again = api.post(JOBS, asked)
 
@@ -98,6 +99,19 @@ def test_repeated_request_gets_the_first_answer(
             Job.objects.all().delete()
     frozen_clock.advance(days=1)
     assert api.post(JOBS, {"type": "mail", "request_id": asked["request_id"]}).status_code == 201
+
+
+@pytest.mark.both
+def test_submission_that_nobody_repeats_is_one_statement(
+    api: ContractClient,
+) -> None:
+    def statements(**more: Any) -> list[str]:
+        sent = sent_by(lambda: api.post(JOBS, {"type": "mail", **more}))
+        return [sql.split()[0] for sql in sent if "jobs_" in sql or "SAVEPOINT" in sql]
+
+    statements()  # reads the types
+    assert statements() == ["INSERT"]
+    assert len(statements(request_id="r-1")) > 1
 
 
 def test_refused_request_may_be_repeated_when_it_is_mended(api: ContractClient) -> None:
