@@ -36,6 +36,9 @@ class Jobs(Console):
         made = self._call("/jobs/", body)
         if self._is_json:
             self._print(made)
+        elif "jobs" in made:
+            for each in made["jobs"]:
+                say(f"{each['id']} {each['host']}")
         else:
             say(made["id"] if made["created"] else f"{made['id']} was there, {made['status']}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -57,7 +58,8 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     """Submit, look, act, log, types and workers; tables for people, JSON for programs."""
     with sdk.Client(url, key) as client:
         client._call("/job-types/", {"name": "mail"}, bool)
-        client._call("/workers/register/", {"name": "pi-1", "types": ["mail"]}, bool)
+        worker = {"name": "pi-1", "types": ["mail"], "host": "pi"}
+        client._call("/workers/register/", worker, bool)
     (tmp_path / "context.json").write_text('{"to": "李雷\\u001b[31m"}', encoding="utf-8")
 
     code, number, _ = run("submit", "mail", f"@{tmp_path / 'context.json'}", "--key", "order-7")
@@ -88,13 +90,16 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     cancelled = run("cancel", number, "1", made["id"], "--force")
     assert cancelled[:2] == (1, f"{number} cancelled\n{made['id']} cancelled\n")
     assert "There is no job 1" in cancelled[2]
-    assert run("retry", number)[:2] == (0, f"{number} ready\n")
+    assert run("retry", number, "--context", '{"to": "ben"}')[:2] == (0, f"{number} ready\n")
+    assert json.loads(run("show", number, "--json")[1])["context"] == {"to": "ben"}
     assert "It is time" in run("show", made["id"])[1]
 
     assert run("pause", "mail", "--reason", "Server down")[:2] == (0, "mail paused\n")
     assert "Server down" in run("types")[1]
     assert run("resume", "mail")[:2] == (0, "mail runs\n")
     assert "pi-1" in run("workers")[1]
+    everywhere = run("submit", "mail", "--everywhere")
+    assert everywhere[0] == 0 and re.fullmatch(r"\d+ pi\n", everywhere[1])
 
 
 def test_flow_is_started_and_brought_to_its_end(run: Run, url: str, key: str) -> None:
