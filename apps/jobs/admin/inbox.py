@@ -24,7 +24,6 @@ from apps.common.admin.timeline import Moment
 from apps.common.errors import PlatformError
 from apps.common.filtersets import Key, RowFilters
 from apps.common.masking import redact
-from apps.jobs.admin.job_edit import ONLY_SAVE
 from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import InboxRow
 from apps.jobs.services import inbox
@@ -140,7 +139,7 @@ class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
             inbox.require_right(row)
         except PlatformError as error:
             return shown_text(redact(translate(error.detail)))
-        return gettext("Nothing is wrong with it any more. Save it, and it becomes a job.")
+        return gettext("Nothing is wrong with it any more. Press Correct, and it becomes a job.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(refused_at__isnull=False)
@@ -168,8 +167,13 @@ class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
         form_url: str = "",
         extra_context: Any = None,
     ) -> Any:
+        words = {
+            "may_edit": self.has_change_permission(request),
+            "save_words": gettext("Correct"),
+            "save_foot": gettext("It becomes a job within seconds."),
+        }
         return super().changeform_view(
-            request, object_id, form_url, {**ONLY_SAVE, **(extra_context or {})}
+            request, object_id, form_url, {**words, **(extra_context or {})}
         )
 
     def update(

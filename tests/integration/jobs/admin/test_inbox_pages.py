@@ -12,6 +12,8 @@ from django.test import Client
 from apps.common import clock
 from apps.jobs.models import InboxRow
 from tests import factories
+from tests.integration.jobs.admin.pages import buttons
+from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/jobs/inboxrow/"
@@ -27,11 +29,16 @@ def test_the_list_has_what_was_refused_and_the_page_what_is_wrong_now(
 ) -> None:
     row = refused(context='{"to": "ann", "password": "s3cr3t-word"}')
     InboxRow.objects.create(type="waiting.still")
-    client = role_client("configurer")
+    client = role_client("operator")
     listed = client.get(URL).content.decode()
     assert "no job type" in listed and "waiting.still" not in listed
-    page = client.get(f"{URL}{row.pk}/change/").content.decode()
+    shown = client.get(f"{URL}{row.pk}/change/")
+    page = shown.content.decode()
     assert "There is no job type" in page and "s3cr3t-word" not in page
+    # Both ways out; who only sees has neither.
+    assert buttons(shown) == {"Discard"} and "Correct" in text_of(shown)
+    seen = role_client("viewer").get(f"{URL}{row.pk}/change/")
+    assert buttons(seen) == set() and "Correct" not in text_of(seen)
     factories.job_type("mall")
     assert (
         "Nothing is wrong with it any more" in client.get(f"{URL}{row.pk}/change/").content.decode()
