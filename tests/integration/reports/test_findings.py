@@ -14,7 +14,7 @@ from django.test import override_settings
 from apps.common import clock, ids, partitions
 from apps.common.errors import Conflict, NotFound
 from apps.common.leases import save_position, sweep_lease
-from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.models import ArchivedJob, InboxRow, Job, JobType
 from apps.jobs.services import roll as jobs_roll
 from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry, Sink, SinkReject
@@ -376,3 +376,18 @@ def test_g10_is_not_known_without_the_privilege(monkeypatch: pytest.MonkeyPatch)
     assert looked.findings == []
     assert looked.unknown is not None
     assert "PROCESS" in looked.unknown
+
+
+# --- the inbox ------------------------------------------------------------------------------------
+def test_inbox_has_rows_that_were_refused_and_rows_that_no_sweep_moves() -> None:
+    row = InboxRow.objects.create(type="mail", created_at=NOW - timedelta(seconds=60))
+    assert found("inbox") == {}
+    InboxRow.objects.update(created_at=NOW - timedelta(seconds=61))
+    [late] = look(watch("inbox"), fact_sheet.read()).findings
+    assert str(late.text).startswith("A row of the inbox has waited since 2026-03-03T13:51:09Z")
+
+    InboxRow.objects.filter(pk=row.pk).update(refused_at=NOW)
+    [refused] = look(watch("inbox"), fact_sheet.read()).findings
+    assert refused.text == "Rows of the inbox of which no job could be made: 1."
+    ways = watch("inbox").ways(refused, lambda _name: True)
+    assert [url for _label, url in ways] == ["/admin/jobs/inboxrow/"]
