@@ -101,7 +101,7 @@ _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
 _MIN_WAIT = 0.1
 _DEFAULT_WAIT = 5.0
-# The server knows a repeat of a submission for an hour.
+# A server of 0.3.0 knows a repeat of a submission for an hour, later ones do for a day.
 _MAX_REPEATS = 3500.0
 # A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
@@ -1010,7 +1010,8 @@ class NextStage:
 
 @final
 class HeldJob:
-    """A job that a worker holds. `id` and `attempt` together serve as an idempotency key.
+    """A job that a worker holds. It runs at least once: `id` is the key of what must happen once.
+    An attempt that is not counted is followed by one of the same number.
 
     `saved` is the last checkpoint, of an earlier attempt or this one; None at first.
     `cancelled`: somebody cancelled it. `lost`: another may have it now, what ends here does not

@@ -18,7 +18,8 @@ PROGRESS_SECONDS = 0.5
 
 
 class Context:
-    """The attempt under way. `job_id` and `attempt` together serve as an idempotency key.
+    """The attempt under way. Jobs run at least once: `job_id` is the key of what must happen once.
+    An attempt that is not counted is followed by one of the same number.
 
     `saved` is the last checkpoint, of an earlier attempt or this one; None at first.
     """

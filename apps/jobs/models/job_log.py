@@ -11,7 +11,7 @@ from apps.common.fields import References
 
 
 class JobLog(models.Model):
-    """Lines of one attempt; `rules/log.py` says how they are written.
+    """Lines of one attempt; `rules/job_log.py` says how they are written.
 
     `hold` names the attempt for ever, `attempt` as people count it. `part` is how many lines it had
     said before, `lines` how many these are; the last `left_out` of them are not in `text`. Bytes in

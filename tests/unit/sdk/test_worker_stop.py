@@ -109,7 +109,9 @@ def test_job_put_off_while_the_worker_stops_keeps_its_checkpoint(
     assert found == {"id": "7", **outcome, "checkpoint": {"part": 3}}
 
 
-def test_handler_that_does_not_end_is_failed_and_retried_at_once(jobs: Jobs, stub: Stub) -> None:
+def test_job_whose_handler_does_not_end_is_put_back_and_uses_up_no_attempt(
+    jobs: Jobs, stub: Stub
+) -> None:
     worker = worker_of(stub, stop_seconds=0.2)
     at_work, may_end, heard = threading.Event(), threading.Event(), list[str]()
 
