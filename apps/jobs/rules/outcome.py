@@ -209,11 +209,21 @@ class Next(NamedTuple):
 def next_of(
     job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datetime, *, chance: float
 ) -> Next:
-    """The job after the outcome. A type with origin `prefer` retries on the same host first.
+    """The job after the outcome. A type with origin `prefer` retries on the same host first; a job
+    that was submitted everywhere goes on nowhere else.
 
     A requested cancellation is carried out unless the attempt succeeds: a retry would run what
     nobody wants any more.
     """
+    after = _after(job, outcome, type_, now, chance)
+    if job.together is None or after.is_final:
+        return after
+    return after._replace(affinity_host=job.host, affinity_until=None)
+
+
+def _after(
+    job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datetime, chance: float
+) -> Next:
     if outcome.end == t.END_SUCCEEDED:
         return Next(status=t.SUCCEEDED, attempts=job.attempts, run_at=job.run_at)
     if outcome.end == t.END_CANCELLED or job.cancel_requested:

@@ -66,6 +66,7 @@ class LockedJob(NamedTuple):
     limit_id: int | None = None
     unique_for: int | None = None
     part_of: int | None = None
+    together: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,9 @@ def retry(
     keep_time: bool = False,
     context: Mapping[str, Any] | None = None,
 ) -> ActionEffect:
-    """With `host` only there; with `keep_time` a cancelled job waits again until it was due; with
-    a `context` it is another one, as by an edit. Conflict when one of the `twins` has its unique
-    key."""
+    """With `host` only there, else one of everywhere where it has run; with `keep_time` a cancelled
+    job waits again until it was due; with a `context` it is another one, as by an edit. Conflict
+    when one of the `twins` has its unique key."""
     require_arrow(job, "retry")
     if host:
         require_served(job, host)
@@ -104,7 +104,7 @@ def retry(
         "cancel_requested": False,
         "progress": None,
         "result": None,
-        "affinity_host": host,
+        "affinity_host": host or ("" if job.together is None else job.host),
         "affinity_until": None,
         "limit_id": limit_id_of(job, context),
     }

@@ -212,6 +212,7 @@ def _running(jobs: Collection[int], now: datetime) -> list[tuple[int, bool, bool
 def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     """Free the ready jobs whose grace is over, or whose host is not `alive`; returns how many.
 
+    Those that were submitted everywhere wait for their host: it may only be starting again.
     One block of each type, and all together in blocks.
     """
     jobs = table(Job)
@@ -219,7 +220,7 @@ def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     found = fetch_each(
         (
             f"SELECT id FROM {jobs} WHERE status = %s AND type = %s AND affinity_host > '' "
-            f"AND (affinity_until <= %s{lives}) LIMIT %s",
+            f"AND together IS NULL AND (affinity_until <= %s{lives}) LIMIT %s",
             [t.READY, name, now, *sorted(alive), conf.JOB_RESCUE_BATCH],
         )
         for name in type_snapshots()

@@ -15,11 +15,13 @@ from apps.jobs.rules import reasons
 from apps.jobs.services import control
 from apps.jobs.services.archive import archive_ended
 from apps.jobs.services.job_filters import JobFilters
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.rescue import free_hosts
 from apps.jobs.services.submit import Submission, submit, submit_many
 from tests import factories
 from tests.auditing import audit
 from tests.frozen import FrozenClock
-from tests.jobs import HERE, THERE, end, job_type, last_entry, row, take
+from tests.jobs import HERE, THERE, end, job_type, last_entry, rescue, row, take
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -199,6 +201,31 @@ def test_each_living_host_that_serves_the_type_gets_a_job(mail: FrozenClock) -> 
     assert panel.count("host-a") == panel.count("host-b") == 1
     narrowed = JobFilters.narrow(Job.objects.all(), JobFilters.read({"together": made[0].id}))
     assert set(narrowed.values_list("pk", flat=True)) == {each.id for each in made}
+
+
+def test_job_of_a_host_stays_there_whatever_becomes_of_it(
+    mail: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    job_type("mail", handler="mail", max_attempts=9, retry_delay_seconds=0)
+    for name in ("host-a:1", "host-b:1"):
+        factories.worker(name)
+    number = submit("mail", everywhere=True)[0].id
+    for how in ("failed", "released", "interrupted", "lost", "failed for good", "retried"):
+        with subtests.test(how):
+            mine = next(each for each in take(by=HERE) if each.id == number)
+            if how == "lost":
+                mail.advance(hours=1)
+                rescue(mail)
+            elif how == "failed for good":
+                end(mine, "failed", retry="never")
+                control.retry(job=row(number), actor="admin:1", reason="again")
+            else:
+                end(mine, how.replace("retried", "failed"))
+            # Also while its host is away.
+            free_hosts(alive=["host-b"], now=mail.instant)
+            promote_due()
+            assert (row(number).status, row(number).affinity_host) == ("ready", "host-a")
+            assert number not in {each.id for each in take(by=THERE)}
 
 
 def test_nowhere_and_unique_are_refused(mail: FrozenClock) -> None:
