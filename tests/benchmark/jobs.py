@@ -295,6 +295,7 @@ PARTS = [
     Part("submit", submit_one),
     Part("bulk", submit_bulk),
     Part("inbox", inbox_rows, on="both"),
+    Part("inbox-pick-up", runner.inbox_pick_up, on="both"),
     Part("settle", hold_and_settle),
     Part("limits", limited_by_key, on="both"),
     Part("flatness", _flatness),

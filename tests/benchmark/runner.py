@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db import transaction
+from django.db import connection, transaction
 
 from apps.access import services as access
 from apps.common.db import execute, fetch, placeholders, table
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.models import InboxRow, Job, JobType, Worker
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
@@ -290,6 +290,28 @@ _BLOCK: dict[str, Any] = {"jobs": [{"type": "noop"}] * BLOCK}
 
 def _named(is_named: bool) -> dict[str, str]:
     return {"request_id": secrets.token_hex(16)} if is_named else {}
+
+
+# --- A row that another program writes ------------------------------------------------------------
+def inbox_pick_up(run: RunOptions) -> Iterator[Figure]:
+    """From the commit of a row of the inbox until its job is there and ready; nobody runs it."""
+    with worker(PLATFORM, run.folder, *SWEEPS):
+        _wait_of_row("first", START_SECONDS)
+        waits = [_wait_of_row(f"row-{n}", 10) for n in range(20 if run.quick else 200)]
+    yield figure("inbox: commit to ready, p95", percentile(waits, 95), "s", at_most=1.5)
+
+
+def _wait_of_row(key: str, seconds: float) -> float:
+    # Not in step with the sweep.
+    time.sleep(random.uniform(0.05, 1.05))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table(InboxRow)} (type, job_key) VALUES (%s, %s)", ["noop", key]
+        )
+    begun = time.perf_counter()
+    ready = Job.objects.filter(type="noop", key=key, status="ready")
+    await_true(ready.exists, seconds, "the job of a row of the inbox")
+    return time.perf_counter() - begun
 
 
 # --- The embedded default -------------------------------------------------------------------------

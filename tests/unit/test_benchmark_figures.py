@@ -69,7 +69,8 @@ def test_benchmark_without_the_tests_says_where_to_run_it(monkeypatch: pytest.Mo
         (
             ["jobs", "drian"],
             "jobs has no part drian; its parts: runner, settings, contract, request-id, submit, "
-            "bulk, inbox, settle, limits, flatness, crowd, schedules, bulk-run, drain, pick-up.",
+            "bulk, inbox, inbox-pick-up, settle, limits, flatness, crowd, schedules, bulk-run, "
+            "drain, pick-up.",
         ),
         (
             ["history"],
