@@ -41,7 +41,7 @@ class CorrectForm(ServiceForm):
     it."""
 
     unique_job = forms.BooleanField(
-        label=_("unique"), required=False, widget=UnfoldBooleanSwitchWidget()
+        label=_("Unique"), required=False, widget=UnfoldBooleanSwitchWidget()
     )
     reason = ReasonForm.base_fields["reason"]
 
