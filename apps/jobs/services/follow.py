@@ -69,7 +69,7 @@ def _general_fault(report: Outcome, depth: int) -> PlatformError | None:
     if depth >= MAX_DEPTH:
         return Invalid(
             _(
-                "It is the {depth}th of jobs that each submitted the next, and no more may follow; "
+                "{depth} jobs have led to it, each submitting the next, and no more may follow; "
                 "let a schedule begin anew what goes on for ever.",
                 depth=depth,
             )

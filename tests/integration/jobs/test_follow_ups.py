@@ -101,7 +101,7 @@ def test_a_job_may_be_followed_by_one_with_its_own_unique_key() -> None:
 WRONG: tuple[tuple[str, Callable[[], list[Any]], int, str], ...] = (
     ("unknown type", lambda: [Submission("recipe")], 0, "'recipe'; did you mean receipt?"),
     ("too many", lambda: receipts(MAX_FOLLOW_UPS + 1), 0, "submits 101 jobs with its end, and 100"),
-    ("too deep", lambda: receipts(), MAX_DEPTH, "the 100th of jobs that each submitted the next"),
+    ("too deep", lambda: receipts(), MAX_DEPTH, "100 jobs have led to it, each submitting"),
     ("no context", lambda: [Submission("receipt", ["x"])], 0, "must be a JSON object"),  # type: ignore[arg-type]
     ("too large", lambda: [Submission("receipt", {"x": "y" * 300_000})], 0, "262144"),
 )
