@@ -164,9 +164,9 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
 def _limited(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
     """The limit of its key."""
     limit = type_.key_limit
-    if case.status != t.BLOCKED or limit is None:
+    if case.status != t.BLOCKED:
         return
-    if limit.running is not None and case.taken >= limit.running:
+    if limit is not None and limit.running is not None and case.taken >= limit.running:
         text = _(
             "{taken} of {max} jobs with the same {path} are ready or running; {ahead} are before "
             "this one.",
@@ -177,13 +177,22 @@ def _limited(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
         )
         yield Reason(LIMITED, text)
         return
+    if limit is not None and limit.per_minute is not None and case.look_at is not None:
+        text = _(
+            "At most {max} jobs with the same {path} start per minute; {ahead} are before this "
+            "one.",
+            max=limit.per_minute,
+            path=limit.by,
+            ahead=case.blocked_ahead,
+        )
+        yield Reason(LIMITED, text, until=case.look_at)
+        return
+    # The limit has been raised or removed, or the look after a commit was lost.
     text = _(
-        "At most {max} jobs with the same {path} start per minute; {ahead} are before this one.",
-        max=limit.per_minute or 0,
-        path=limit.by,
+        "Its key has a free place, which is filled within a minute; {ahead} are before this one.",
         ahead=case.blocked_ahead,
     )
-    yield Reason(LIMITED, text, until=case.look_at)
+    yield Reason(LIMITED, text)
 
 
 def _held_back(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:

@@ -74,6 +74,7 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("scheduled", {"status": "scheduled", "run_at": at(hours=-1)}, NOW),
     ("limited", {**blocked(limit_running=2), "taken": 2, "blocked_ahead": 4}, None),
     ("limited", {**blocked(limit_per_minute=60), "look_at": at(seconds=1)}, at(seconds=1)),
+    ("limited", {"status": "blocked", "settings": type_()}, None),
     ("paused", {"settings": type_(paused=True)}, None),
     ("paused", {"settings": type_(paused=True, paused_until=at(hours=2))}, at(hours=2)),
     ("breaker_open", broken(10), at(seconds=20)),
@@ -107,6 +108,23 @@ def test_each_reason_alone(subtests: pytest.Subtests) -> None:
             [reason] = reasons(replace(NEXT, **facts), NOW)
             assert (reason.code, reason.until) == (code, until)
             assert "{" not in reason.detail
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {**blocked(limit_running=2), "taken": 1},
+        {**blocked(limit_running=2, limit_per_minute=60), "taken": 1},
+        {"status": "blocked", "settings": type_()},
+    ],
+)
+def test_blocked_job_is_not_said_to_wait_for_a_limit_that_lets_it_pass(
+    facts: dict[str, Any],
+) -> None:
+    [reason] = reasons(replace(NEXT, blocked_ahead=3, **facts), NOW)
+    assert str(reason.detail) == (
+        "Its key has a free place, which is filled within a minute; 3 are before this one."
+    )
 
 
 def test_every_code_has_its_case() -> None:
