@@ -36,7 +36,13 @@ register(
             _("Run ended"), "flag", "success", Event(_("Run failed"), "error", "danger")
         ),
     },
-    names={"made": _("jobs"), "step": _("step")},
+    names={
+        "made": _("jobs"),
+        "step": _("step"),
+        "succeeded": _("succeeded"),
+        "failed": _("failed"),
+        "cancelled": _("cancelled"),
+    },
     pages={Source.FLOW: lambda entry: f"flows_{'flow' if entry.event in _OF_FLOWS else 'flowrun'}"},
     messages=advance.MEMOS,
 )

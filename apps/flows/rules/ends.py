@@ -9,13 +9,16 @@ from apps.common.json_rules import MAX_BYTES, canonical
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.flows.rules.definition import Step
-from apps.flows.rules.joins import FAILED, SUCCEEDED
+from apps.flows.rules.joins import CANCELLED, FAILED, SUCCEEDED
 from apps.flows.rules.shapes import JOB
 
 TOO_LARGE = _("Its results fill more than 256 KB, so it keeps none.")
 
 TOO_FEW = _("{good} of {made} jobs succeeded; it needs {enough}.")
 TOO_FEW_PEOPLE = _("{good} of {made} people succeeded; it needs {enough}.")
+
+# How the jobs of a step may have ended.
+COUNTED = (SUCCEEDED, FAILED, CANCELLED)
 
 
 class End(NamedTuple):
@@ -34,7 +37,7 @@ def of_jobs(step: Step, counts: Mapping[str, int], made: int, results: Sequence[
     if step.kind == JOB:
         result: Any = results[0] if results else None
     else:
-        counted = {name: counts.get(name, 0) for name in (SUCCEEDED, FAILED, "cancelled")}
+        counted = {name: counts.get(name, 0) for name in COUNTED}
         result = {"count": made, **counted}
         if step.keeps_results:
             result["results"] = [*results]

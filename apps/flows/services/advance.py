@@ -21,7 +21,7 @@ from apps.common.messages import Message as _
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
-from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE, End
+from apps.flows.rules.ends import COUNTED, TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE, End
 from apps.flows.rules.joins import Verdict
 from apps.flows.rules.looks import AT_FAILED, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
@@ -150,7 +150,7 @@ class Advance(LockedRun):
             **({"by": by[:160]} if by else {}),
         )
         event = "step_skipped" if end.state == joins.SKIPPED else "step_ended"
-        data = {"made": row.made} if row.made else {}
+        data = {"made": row.made, **_counts(row, end)} if row.made else {}
         self.note(
             event,
             row,
@@ -350,6 +350,14 @@ class Advance(LockedRun):
 
     def _deadline(self, step: Step) -> datetime | None:
         return None if step.within is None else self.now + timedelta(seconds=step.within)
+
+
+def _counts(row: FlowStep, end: End) -> dict[str, int]:
+    """How many of its many jobs have ended how; {} for one job, and where somebody has given the
+    result."""
+    if row.kind != shapes.JOBS or end.state not in (joins.SUCCEEDED, joins.FAILED):
+        return {}
+    return {name: end.result[name] for name in COUNTED if end.result[name]}
 
 
 def _named(said: Mapping[str, Any]) -> str:

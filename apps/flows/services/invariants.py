@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,8 +67,8 @@ def _runs(_recent: int) -> CheckResult:
 
 
 def _ends(recent: int) -> CheckResult:
-    """I72: the newest runs that have ended have failed if a step has that is not optional, and one
-    end in the journal."""
+    """I72: the newest runs that have ended have failed if a step has that is not optional, and have
+    this end in the journal once."""
     runs = [
         *FlowRun.objects.exclude(status__in=OPEN)
         .order_by("-pk")
@@ -78,15 +79,16 @@ def _ends(recent: int) -> CheckResult:
     for run, name, state in steps.values_list("run", "name", "state"):
         stands.setdefault(run, {})[name] = joins.Stands(state)
     entries = JournalEntry.objects.filter(source=Source.FLOW, subject_id__in=[*stands])
-    ends = {*entries.filter(event="ended").values_list("subject_id", "at", "to_state")}
+    ends = Counter(entries.filter(event="ended").values_list("subject_id", "at", "to_state"))
     breaches = []
     for run, status, said, at in runs:
         if status != FlowRun.Status.CANCELLED and _has_failed(said, stands.get(run, {})) != (
             status == FlowRun.Status.FAILED
         ):
             text = say(_("%(status)s, but its steps say otherwise"), {"status": status})
-        elif at and ids.lowest_id_at(at) >= complete_from() and (run, at, status) not in ends:
-            text = say(_("%(status)s, but has no such end in the journal"), {"status": status})
+        elif at and ids.lowest_id_at(at) >= complete_from() and ends[run, at, status] != 1:
+            words = _("%(status)s, but the journal tells of this end %(count)d times")
+            text = say(words, {"status": status, "count": ends[run, at, status]})
         else:
             continue
         breaches.append(Breach("I72", f"flow run {run}", text))

@@ -24,20 +24,17 @@ from apps.common.audit import (
     say,
 )
 from apps.common.db import fetch, instant, table
-from apps.common.errors import Invalid
 from apps.jobs.conf import conf
-from apps.jobs.models import ArchivedJob, Job, JobLog, JobType
+from apps.jobs.models import ArchivedJob, Job, JobLog
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
-from apps.jobs.services.action_effects import limit_id_of
+from apps.jobs.services import key_invariants
 from apps.jobs.services.retention import Horizons
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.retention import complete_from
 
 # The rescue must have run this long after the end of a lease, plus its own period.
 RESCUED_WITHIN = timedelta(minutes=1)
-# The sweep looks at each key once a minute.
-ADMITTED_WITHIN = timedelta(minutes=2)
 APART = timedelta(seconds=APART_SECONDS)
 
 
@@ -283,66 +280,6 @@ def _kept(recent: int) -> CheckResult:
     )
 
 
-def _places(_recent: int) -> CheckResult:
-    """I69: of no limited key more jobs have a place than the type allows, counted without those
-    that are older than the latest change of the type; none is blocked for long beside a free one.
-    """
-    breaches: list[Breach] = []
-    late = clock.now() - ADMITTED_WITHIN
-    types = JobType.objects.exclude(limit_by="").filter(limit_running__isnull=False)
-    for type_ in types:
-        limit, since = type_.limit_running, ids.lowest_id_at(type_.updated_at)
-        placed = f"type = %s AND status IN ({_listed(t.PLACED)}) AND limit_id IS NOT NULL"
-        rows = fetch(
-            f"SELECT MIN(id), COUNT(*) FROM {table(Job)} WHERE {placed} AND id > %s "
-            f"GROUP BY limit_id HAVING COUNT(*) > %s LIMIT {MAX_FOUND}",
-            [type_.name, since, limit],
-        )
-        words = _("is one of %(count)d jobs of its key with a place; the limit is %(limit)d")
-        breaches += [
-            Breach("I69", f"job {number}", say(words, {"count": count, "limit": limit}))
-            for number, count in rows
-        ]
-        if type_.limit_per_minute is not None:
-            continue
-        rows = fetch(
-            f"SELECT MIN(b.id) FROM {table(Job)} b WHERE b.type = %s AND b.status = '{t.BLOCKED}' "
-            "AND b.created_at < %s AND b.run_at < %s GROUP BY b.limit_id HAVING "
-            f"(SELECT COUNT(*) FROM {table(Job)} p WHERE p.limit_id = b.limit_id "
-            f"AND p.status IN ({_listed(t.PLACED)})) < %s LIMIT {MAX_FOUND}",
-            [type_.name, late, late, limit],
-        )
-        words = _("is blocked, and its key has a free place")
-        breaches += [Breach("I69", f"job {number}", say(words, {})) for (number,) in rows]
-    return CheckResult(len(types), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
-
-
-def _keys(recent: int) -> CheckResult:
-    """I69: the newest open jobs count for the keys that they name, those of types that have not
-    been changed since."""
-    since = dict(JobType.objects.exclude(limit_by="").values_list("name", "updated_at"))
-    newest = f"SELECT id, limit_id, finished_at FROM {table(Job)} ORDER BY id DESC LIMIT %s"
-    numbers = fetch(
-        f"SELECT id FROM ({newest}) j WHERE limit_id IS NOT NULL AND finished_at IS NULL LIMIT %s",
-        [recent, recent // 100],
-    )
-    jobs = Job.objects.filter(pk__in=[number for (number,) in numbers], type__in=since)
-    own = [job for job in jobs if job.pk > ids.lowest_id_at(since[job.type] + APART)]
-    breaches = [
-        Breach("I69", f"job {job.pk}", say(_("counts for another key than it names"), {}))
-        for job in own
-        if _limit_id_of(job) != job.limit_id
-    ]
-    return CheckResult(len(own), breaches)
-
-
-def _limit_id_of(job: Job) -> int | None:
-    try:
-        return limit_id_of(job)
-    except Invalid:
-        return None
-
-
 def _logs(recent: int) -> CheckResult:
     """I61: the jobs of the newest logs are live or archived."""
     newest = f"(SELECT DISTINCT job FROM {table(JobLog)} WHERE id > %s)"
@@ -359,19 +296,7 @@ def _logs(recent: int) -> CheckResult:
 
 
 CHECKS = (
-    Check(
-        "places of limited keys",
-        ("I69",),
-        _("Jobs of limited keys have the places that the limit allows, and no more"),
-        _places,
-    ),
-    Check(
-        "keys of limited jobs",
-        ("I69",),
-        _("The newest open jobs count for the keys that they name"),
-        _keys,
-        recent=True,
-    ),
+    *key_invariants.CHECKS,
     Check(
         "jobs",
         ("I26", "I27", "I28", "I29", "I35", "I39", "I69"),

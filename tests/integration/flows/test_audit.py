@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.common import audit as auditing
-from apps.common import clock
+from apps.common import clock, ids
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services import control
 from apps.flows.services.advance import advance
@@ -69,7 +69,7 @@ def test_what_disagrees_is_reported(runs: dict[str, int], subtests: pytest.Subte
         ("well", "", {"open_key": "|k2"}, "succeeded, but keeps others of its key out"),
         ("well", "", {"status": "failed"}, "failed, but its steps say otherwise"),
         ("failed", "", {"status": "succeeded"}, "succeeded, but its steps say otherwise"),
-        ("cancelled", "", {"finished_at": clock.now() + timedelta(hours=1)}, "no such end in"),
+        ("cancelled", "", {"finished_at": clock.now() + timedelta(hours=1)}, "tells of this end 0 times"),
         ("well", "a", {"state": "failed"}, "succeeded, but its steps say otherwise"),
         ("going", "gate", {"look_at": None}, "is active, but nobody looks at it"),
         ("going", "gate", {"started_at": None}, "is active without a start"),
@@ -88,6 +88,12 @@ def test_what_disagrees_is_reported(runs: dict[str, int], subtests: pytest.Subte
                 columns = {"ended_at": clock.now(), **columns}
             rows.update(**columns)
             assert [line for line in breaches() if words in line], breaches()
-    JournalEntry.objects.filter(source="flow", event="ended").delete()
+    ends = JournalEntry.objects.filter(source="flow", event="ended")
+    with subtests.test("ended twice"), undone():
+        twice = ends.get(subject_id=runs["well"])
+        twice.pk = ids.next_id()
+        twice.save(force_insert=True)
+        assert [line for line in breaches() if "tells of this end 2 times" in line]
+    ends.delete()
     assert len(breaches()) == 3
     assert not advance(runs["going"])

@@ -20,6 +20,7 @@ from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.jobs.services import types
 from apps.jobs.sweeps import discard_exhausted
+from apps.journal.models import JournalEntry
 from apps.journal.services.versions import set_status
 from tests import factories
 from tests.flows import (
@@ -280,6 +281,9 @@ def test_enough_of_many(subtests: Any) -> None:
             assert states(run) == {"many": state}
             result = step_of(run, "many").result
             assert (result["succeeded"], result["failed"]) == (3, 1)
+            [ended] = JournalEntry.objects.filter(subject_id=run, event="step_ended")
+            counts = {"made": 4, "succeeded": 3, "failed": 1}
+            assert (ended.to_state, ended.data) == (state, {"step": "many", **counts})
 
 
 def test_people_of_a_step(mail: FrozenClock) -> None:

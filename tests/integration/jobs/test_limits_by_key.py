@@ -13,7 +13,7 @@ from django.test import Client
 
 from apps.common import clock
 from apps.common.errors import Invalid
-from apps.jobs.models import ArchivedJob, Job, KeyState
+from apps.jobs.models import ArchivedJob, Job, JobType, KeyState
 from apps.jobs.rules.order import WEIGHT_MS
 from apps.jobs.services import admission, control, types
 from apps.jobs.services.archive import archive_ended
@@ -271,6 +271,11 @@ def test_jobs_without_a_limit_cost_no_statement_more() -> None:
     assert set(Job.objects.values_list("limit_id", flat=True)) == {None}
 
 
+def left() -> list[str]:
+    """What the audit finds of limits by key."""
+    return [each for each in breaches() if each.startswith("I69")]
+
+
 def test_audit_finds_too_many_places_and_one_that_nobody_fills(frozen_clock: FrozenClock) -> None:
     """I69."""
     limited()
@@ -288,7 +293,16 @@ def test_audit_finds_too_many_places_and_one_that_nobody_fills(frozen_clock: Fro
     ]
     Job.objects.filter(pk__in=[first, second]).update(status="cancelled", finished_at=clock.now())
     frozen_clock.advance(minutes=3)
-    assert f"I69 job {fourth}: is blocked, and its key has a free place" in breaches()
+    assert left() == [f"I69 job {fourth}: is blocked, and its key has a free place"]
+    with undone():
+        rates = {"limit_running": None, "limit_per_minute": 1}
+        JobType.objects.filter(name="mail").update(**rates)
+        assert left() == [f"I69 job {fourth}: is blocked, and its key has a free place"]
+        KeyState.objects.update(look_at=clock.now())
+        assert left() == []
+    with undone():
+        JobType.objects.filter(name="mail").update(limit_by="", limit_running=None)
+        assert left() == [f"I69 job {fourth}: is blocked, and its type has no limit by key"]
     Job.objects.filter(pk=third).update(status=BLOCKED, limit_id=None)
     assert f"I69 job {third}: is blocked, but counts for no key" in breaches()
 
