@@ -69,7 +69,7 @@ def test_what_disagrees_is_reported(runs: dict[str, int], subtests: pytest.Subte
         ("well", "", {"open_key": "|k2"}, "succeeded, but keeps others of its key out"),
         ("well", "", {"status": "failed"}, "failed, but its steps say otherwise"),
         ("failed", "", {"status": "succeeded"}, "succeeded, but its steps say otherwise"),
-        ("cancelled", "", {"finished_at": clock.now() + timedelta(hours=1)}, "tells of this end 0 times"),
+        ("cancelled", "", {"finished_at": clock.now() + timedelta(hours=1)}, "tells of this end 0"),
         ("well", "a", {"state": "failed"}, "succeeded, but its steps say otherwise"),
         ("going", "gate", {"look_at": None}, "is active, but nobody looks at it"),
         ("going", "gate", {"started_at": None}, "is active without a start"),
