@@ -24,6 +24,8 @@ from apps.common.admin.display import (
 from apps.common.admin.html import bullets, joined, link, list_url, page_link
 from apps.common.admin.pages import Panel
 from apps.common.admin.timeline import Moment
+from apps.common.json import path as json_path
+from apps.common.json.search import why_masked
 from apps.common.messages import Reason
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
@@ -32,6 +34,7 @@ from apps.jobs.models import AnyJob, Bounds, Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
 from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.rules.key_limit import KEY, USER
 from apps.jobs.services import action_effects
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
@@ -85,7 +88,7 @@ def above(
     found = head(job, visible)
     why = None
     if isinstance(job, Job) and job.status in transitions.WAITING:
-        why = Panel(_("Why is it not running?"), _why_not(job), id="why")
+        why = Panel(_("Why is it not running?"), _why_not(job, shows_payload), id="why")
     payload = job_fields.payload(job) if shows_payload else []
     panels = [found.summary, found.error, why, found.attempts, log, *payload, found.way]
     return [each for each in panels if each is not None]
@@ -204,18 +207,44 @@ class _Line(NamedTuple):
     until: SafeString | None
 
 
-def _why_not(job: Job) -> SafeString:
+def _why_not(job: Job, shows_payload: bool) -> SafeString:
     """Every reason, with the time at which it may change."""
     now = clock.now()
     lines = [
         _Line(
             word=_word(reason),
-            detail=shown_text(translate(reason.detail)),
+            detail=_detail(reason, job, shows_payload),
             until=None if reason.until is None else labels.time_from_now(reason.until, now),
         )
         for reason in explain(job)
     ]
     return render_to_string("admin/includes/why_table.html", {"lines": lines})
+
+
+def _detail(reason: Reason, job: Job, shows_payload: bool) -> str:
+    text = shown_text(translate(reason.detail))
+    url = _placed_url(job, shows_payload) if reason.code == rules.LIMITED else ""
+    return link(url, text) if url else text
+
+
+def _placed_url(job: Job, shows_payload: bool) -> str:
+    """Where the jobs of its key that have a place are listed; "" when a list cannot show them to
+    the person."""
+    type_ = type_snapshots([job.type]).get(job.type)
+    limit = None if type_ is None else type_.key_limit
+    if limit is None or not (limit.is_column or shows_payload):
+        return ""
+    try:
+        value = limit.value(key=job.key, user_id=job.user_id, context=job.context)
+        where = None if limit.is_column else json_path.read(f"{limit.by}:{value}", ("context",))
+    except ValueError:
+        # The path leads elsewhere by now, or the value is too long to be searched for.
+        return ""
+    if not value or (where is not None and why_masked(where) is not None):
+        return ""
+    name = {KEY: "key", USER: "user"}.get(limit.by, "where")
+    given = {"type": job.type, "status": ",".join(transitions.PLACED), name: str(where or value)}
+    return list_url(Job, **given)
 
 
 def _word(reason: Reason) -> SafeString:

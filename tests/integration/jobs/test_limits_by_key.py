@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import now_url
 from tests.jobs import end, job_type, row, take
-from tests.pages import text_of
+from tests.pages import page_of, rows_of, text_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -242,6 +243,40 @@ def test_blocked_job_says_who_has_the_places_and_how_many_are_before_it() -> Non
     assert str(why.detail) == (
         "2 of 2 jobs with the same context.customer are ready or running; 2 are before this one."
     )
+
+
+def test_page_of_a_blocked_job_leads_to_those_that_have_the_places(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """For who may search for the value of its key, where anybody may."""
+    cases: list[tuple[str, dict[str, Any], bool]] = [
+        ("context.to[0].name", {"context": {"to": [{"name": "Ann & Co"}]}}, True),
+        ("key", {"key": "a/b"}, True),
+        ("user_id", {"user_id": "ann"}, True),
+        ("context.token", {"context": {"token": "s3cret"}}, False),
+        ("context.customer", {}, False),
+    ]
+    person = User.objects.create_user("ann", is_staff=True)
+    person.user_permissions.set(Permission.objects.filter(codename="view_job"))
+    viewer = Client()
+    viewer.force_login(person)
+    for by, fields, leads in cases:
+        with subtests.test(by), undone():
+            job_type(limit_by=by, limit_running=2)
+            made = [submit("mail", **fields).id for _ in range(3)]
+            submit("mail", key="other", user_id="other")
+            admission.sweep(clock.now())
+            blocked = Job.objects.get(pk__in=made, status=BLOCKED)
+            page = page_of(admin_client, blocked)
+            found = re.search(
+                r'href="([^"]*)">[^<]*2 of 2 jobs with the same', page.content.decode()
+            )
+            assert bool(found) is leads
+            if found is not None:
+                rows = rows_of(admin_client, unescape(found[1]))
+                assert {job.pk for job in rows} == {*made} - {blocked.pk}
+            seen = page_of(viewer, blocked).content.decode()
+            assert ("status=ready" in seen) is (by in ("key", "user_id"))
 
 
 def test_type_says_by_what_it_limits_or_why_that_does_not_do(subtests: pytest.Subtests) -> None:
