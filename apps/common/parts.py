@@ -1,7 +1,7 @@
 """Rows that are part of something above their app, which it knows by a number only.
 
-Who is above registers what is called when such rows end, which of them are still needed, what the
-number stands for in words, and between which rows its parts lie.
+Who is above registers what is called when such rows end, which of them are still needed, and where,
+what the number stands for in words, and between which rows its parts lie.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Parts:
     def __init__(self) -> None:
         self._listeners: list[Callable[[Numbers], None]] = []
         self._owners: list[Callable[[Numbers], Numbers]] = []
+        self._regions: list[Callable[[Span], bool]] = []
         self._names: list[Names] = []
         self._spans: list[Callable[[int], Span | None]] = []
 
@@ -52,6 +53,11 @@ class Parts:
     def keep_while(self, owner: Callable[[Numbers], Numbers]) -> None:
         """Keep the rows that are part of those numbers which the owner returns when asked."""
         self._owners.append(owner)
+
+    def keep_among(self, owner: Callable[[Span], bool]) -> None:
+        """Keep the rows from the first to the last one together while the owner, when asked, says
+        that a part which is still needed may lie there."""
+        self._regions.append(owner)
 
     def name_by(self, names: Names) -> None:
         """Ask there what numbers stand for, as far as a person may see it."""
@@ -75,6 +81,10 @@ class Parts:
     def kept(self, numbers: Numbers) -> set[int]:
         """Return the numbers whose rows are still needed."""
         return {each for owner in self._owners if numbers for each in owner(numbers)}
+
+    def is_kept_among(self, span: Span) -> bool:
+        """Whether a row that is still needed may lie there."""
+        return any(owner(span) for owner in self._regions)
 
     def named(self, numbers: Iterable[int | None], person: Any) -> dict[int, Whole]:
         """Return what the numbers stand for, as far as the person may see it; no statement is made

@@ -16,6 +16,8 @@ from apps.common.partitions import CannotRoll, Partition
 
 # Until a partition is over that takes the rows of a month, and until its last row has ended.
 LAG = partitions.LONGEST + timedelta(days=1)
+# When a partition is looked at again of which rows are still needed.
+NEEDED_AGAIN = timedelta(days=1)
 # The mover rests while a partition is looked through.
 MAX_LOOK = timedelta(minutes=10)
 
@@ -70,7 +72,8 @@ class RollingArchive:
 
     `rows` names them for people, `sweep` is the name of the sweep that rolls, `mover` that of the
     one that fills the archive. `record` writes to the journal how many rows go with which
-    partition; it is called before the drop, which is no part of any transaction.
+    partition; it is called before the drop, which is no part of any transaction. While
+    `is_needed` says so of the first and the last row of a partition, it stays.
     """
 
     def __init__(
@@ -82,10 +85,11 @@ class RollingArchive:
         mover: str,
         retention: Callable[[], timedelta],
         record: Callable[[int, str, datetime], None],
+        is_needed: Callable[[int, int], bool] = lambda _first, _last: False,
     ) -> None:
         self.sweep = sweep
         self._model, self._rows, self._mover = model, rows, mover
-        self._retention, self._record = retention, record
+        self._retention, self._record, self._is_needed = retention, record, is_needed
 
     def lag(self) -> timedelta:
         """The time after which its rows are forgotten one by one, because partitions go first."""
@@ -142,9 +146,9 @@ class RollingArchive:
         self, partition: Partition, before: datetime, now: datetime
     ) -> datetime | None:
         """Look through the partition: None when all its rows are over, which is then recorded; else
-        the end of its last row."""
-        [(rows, latest)] = fetch(
-            f"SELECT COUNT(*), MAX(finished_at) FROM {table(self._model)} "
+        the end of its last row, or what makes the next look a day later where rows are needed."""
+        [(rows, latest, first, last)] = fetch(
+            f"SELECT COUNT(*), MAX(finished_at), MIN(id), MAX(id) FROM {table(self._model)} "
             f"PARTITION ({partition.name})"
         )
         if not rows:
@@ -152,5 +156,7 @@ class RollingArchive:
         ends_at: datetime = instant(latest)
         if ends_at >= before:
             return ends_at
+        if self._is_needed(first, last):
+            return before + NEEDED_AGAIN
         self._record(rows, partition.name, now)
         return None

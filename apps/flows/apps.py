@@ -18,6 +18,7 @@ class FlowsConfig(AppConfig):
             each.parts.on_end(sweeps.hear)
             each.parts.name_by(wholes.named)
         of_jobs.parts.keep_while(ends.needed)
+        of_jobs.parts.keep_among(ends.has_needed_among)
         of_jobs.parts.find_by(wholes.jobs_of)
         of_dispatch.parts.find_by(wholes.task_of)
         on_demand.register(sweeps.LOOK, ends.is_due)

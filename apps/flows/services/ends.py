@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from apps.common import clock
 from apps.common.db import apart, fetch, instant, placeholders, repeatable, table
+from apps.common.parts import Span
 from apps.common.rows import update_rows
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, looks
@@ -41,6 +42,12 @@ def needed(parts: Collection[int]) -> set[int]:
     """Return the steps whose jobs are not to be forgotten: they are active, or failed lately."""
     rows = FlowStep.objects.filter(pk__in=parts, look_at__isnull=False)
     return {*rows.values_list("pk", flat=True)}
+
+
+def has_needed_among(span: Span) -> bool:
+    """Whether jobs of such a step may lie between these."""
+    rows = FlowStep.objects.filter(look_at__isnull=False, first__lte=span.last)
+    return rows.filter(last__gte=span.first).exists()
 
 
 def is_due() -> bool:

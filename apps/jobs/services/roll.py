@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from apps.common.db import transactional
+from apps.common.parts import Span
 from apps.common.rolling import RollingArchive
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob
 from apps.jobs.services import archive, job_log
+from apps.jobs.services.parts import parts
 from apps.jobs.services.retention import FORGOTTEN
 from apps.journal import services as journal
 
@@ -31,4 +33,5 @@ ROLLING = RollingArchive(
     mover=archive.SWEEP,
     retention=lambda: conf.JOB_RETENTION,
     record=_forget,
+    is_needed=lambda first, last: parts.is_kept_among(Span(first, last)),
 )

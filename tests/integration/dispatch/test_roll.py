@@ -17,6 +17,7 @@ from apps.common import clock, partitions
 from apps.common.leases import load_position, sweep_lease
 from apps.dispatch import sweeps as dispatch_sweeps
 from apps.dispatch.models import ArchivedDispatch, Executor
+from apps.flows.services import control
 from apps.jobs import sweeps as job_sweeps
 from apps.jobs.models import ArchivedJob, JobLog
 from apps.jobs.services import job_log
@@ -24,9 +25,10 @@ from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
 from tests.archives import ARCHIVES, Archive
+from tests.flows import OLGA, jobs, run_of, started, step_of
 from tests.frozen import FrozenClock
 from tests.history import logged
-from tests.jobs import job_type
+from tests.jobs import end, job_type, take
 from tests.kills import kills
 from tests.statements import analyze, index_reads
 
@@ -134,6 +136,30 @@ def test_job_that_ended_late_keeps_its_partition(kept: Archive, frozen_clock: Fr
     assert kept.rolling.roll().dropped == 1
     assert kept.where(late) == []
     assert load_position(kept.rolling.sweep) == {}
+
+
+@of_jobs
+def test_jobs_of_a_step_that_goes_on_keep_their_partition(
+    kept: Archive, frozen_clock: FrozenClock
+) -> None:
+    """I71: one of two has ended, and the other one not for more than a year."""
+    kept.rolling.roll()
+    job_type("mail")
+    run = started(jobs("many", [1, 2]))
+    step = step_of(run, "many")
+    assert step.first is not None
+    end(take(1)[0])
+    frozen_clock.advance(days=8)
+    assert kept.move() == 1
+    frozen_clock.advance(days=423)
+    assert kept.rolling.roll().dropped == 0
+    assert kept.where(step.first) == ["archive"]
+    control.cancel(run=run_of(run), **OLGA)
+    frozen_clock.advance(hours=23)
+    assert kept.rolling.roll().dropped == 0
+    frozen_clock.advance(hours=1, minutes=1)
+    assert kept.rolling.roll().dropped == 1
+    assert kept.where(step.first) == []
 
 
 @of_jobs
