@@ -111,10 +111,12 @@ def finish(*, run: FlowRun, step: str, actor: str, reason: str = "", result: Any
 
 # --- retry ----------------------------------------------------------------------------------------
 class _Retried(NamedTuple):
-    """The jobs of a step in these states, of which those up to a number have been retried."""
+    """The jobs of a step in these states, live or in the archive, of which those up to a number
+    have been retried."""
 
     row: FlowStep
     statuses: Collection[str]
+    is_archived: bool = False
     after: int = 0
 
 
@@ -158,6 +160,8 @@ def _retry_first(run: FlowRun, actor: str, reason: str) -> tuple[FlowRun, list[_
             )
         else:
             jobs.append(_Retried(row, [t.FAILED, t.CANCELLED]))
+    # Those in the archive last, because the mover brings others there.
+    jobs += [each._replace(is_archived=True) for each in jobs]
     left = [after for each in jobs if (after := _retry_some(each, actor, reason)) is not None]
     going.go()
     return going.run, left
@@ -169,11 +173,16 @@ def _retry_block(each: _Retried, actor: str, reason: str) -> _Retried | None:
 
 
 def _retry_some(each: _Retried, actor: str, reason: str) -> _Retried | None:
-    """Retry a block of the jobs, with the first one those in the archive; what is left."""
-    row, statuses, after = each
-    last = programs.retry_ended(row, statuses, after=after, actor=actor, reason=reason)
-    for number in programs.archived(row, statuses) if not after else ():
-        of_jobs.retry(job=ArchivedJob(pk=number), actor=actor, reason=reason)
+    """Retry a block of the jobs; what is left, None for nothing."""
+    if each.is_archived:
+        found = programs.archived(each.row, each.statuses, after=each.after)
+        for number in found:
+            of_jobs.retry(job=ArchivedJob(pk=number), actor=actor, reason=reason)
+        last = max(found, default=None)
+    else:
+        last = programs.retry_ended(
+            each.row, each.statuses, after=each.after, actor=actor, reason=reason
+        )
     return None if last is None else each._replace(after=last)
 
 

@@ -204,19 +204,18 @@ def retry_ended(
     return None
 
 
-def archived(row: FlowStep, statuses: Collection[str]) -> Sequence[int]:
-    """The jobs of the step in these states that are in the archive."""
-    condition = f"status IN ({placeholders(len(statuses))})"
-    return _numbers(row, condition, [*statuses], ArchivedJob)
+def archived(row: FlowStep, statuses: Collection[str], *, after: int) -> Sequence[int]:
+    """The next block of the jobs of the step in these states beyond a number that are in the
+    archive."""
+    condition = f"id > %s AND status IN ({placeholders(len(statuses))})"
+    return _numbers(row, condition, [after, *statuses], ArchivedJob)
 
 
-def _numbers(
-    row: FlowStep, condition: str, values: Sequence[Any], model: Any = Job, limit: int = BLOCK
-) -> list[int]:
+def _numbers(row: FlowStep, condition: str, values: Sequence[Any], model: Any = Job) -> list[int]:
     if row.first is None:
         return []
     rows = fetch(
         f"SELECT id FROM {table(model)} WHERE {_IN_RANGE} AND {condition} ORDER BY id LIMIT %s",
-        [row.first, row.last, row.pk, *values, limit],
+        [row.first, row.last, row.pk, *values, BLOCK],
     )
     return [number for (number,) in rows]

@@ -12,7 +12,7 @@ from apps.common.errors import Conflict, Invalid
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services import pull
 from apps.flows.models import FlowRun
-from apps.flows.services import control, ends
+from apps.flows.services import control, ends, programs
 from apps.flows.services.advance import advance
 from apps.flows.services.start import start
 from apps.jobs.models import Job
@@ -86,7 +86,9 @@ def test_retry_that_nobody_heard_of_is_seen_within_the_hour(mail: FrozenClock) -
     assert step_of(other, "a").look_at is None
 
 
-def test_retry_of_the_run(mail: FrozenClock) -> None:
+def test_retry_of_the_run(mail: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks of jobs there are."""
+    monkeypatch.setattr(programs, "BLOCK", 1)
     run = started(
         jobs("many", [1, 2, 3]), wait("gate", within=5), job("after", needs=["many", "gate"])
     )
