@@ -42,9 +42,9 @@ def bring_on(run: int) -> bool:
     """
     try:
         return advance(run)
-    except Exception:
+    except Exception as error:
         logger.exception("flow run %d broke; it is looked at again", run)
-        ends.look_again(run)
+        ends.look_again(run, error)
         return False
 
 

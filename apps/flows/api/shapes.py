@@ -77,7 +77,7 @@ class FlowStepOut(Answer):
     made = serializers.IntegerField(help_text="How many jobs it has.")
     task = serializers.IntegerField(allow_null=True, help_text="Its once task.")
     result = serializers.JSONField(allow_null=True)
-    memo = serializers.CharField(help_text="Why it failed or was skipped.")
+    memo = serializers.CharField(help_text="Why it failed, was skipped or breaks.")
     by = serializers.CharField(help_text="Who skipped or finished it.")
     started_at = Instant(allow_null=True)
     ended_at = Instant(allow_null=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from apps.common.messages import Message as _
+
 # Shorter than the second between two sweeps, so that each of them looks at first.
 FIRST = timedelta(seconds=0.5)
 # The longest time between two looks: at jobs, of which one statement sees hundreds; at tasks, for
@@ -12,6 +14,8 @@ FIRST = timedelta(seconds=0.5)
 LONGEST = timedelta(seconds=20)
 LONGEST_OF_TASKS = timedelta(seconds=300)
 LONGEST_OF_BROKEN = timedelta(seconds=60)
+# What a step says whose run broke: the kind of the error alone, because its text may have values.
+BROKE = _("The last look at the run broke ({error}); it is looked at again.")
 # How often failed jobs are looked at, of which one may have been retried.
 AT_FAILED = timedelta(hours=1)
 

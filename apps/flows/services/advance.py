@@ -23,7 +23,7 @@ from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
 from apps.flows.rules.ends import COUNTED, TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE, End
 from apps.flows.rules.joins import Verdict
-from apps.flows.rules.looks import AT_FAILED, next_look
+from apps.flows.rules.looks import AT_FAILED, BROKE, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
 from apps.flows.services import people, programs
 from apps.flows.services.locked_run import LockedRun
@@ -34,8 +34,8 @@ CANCELLED = _("the run was cancelled")
 TOO_LATE = _("not done within {seconds} s")
 NOT_NEEDED = _("what it needs was skipped, or is well")
 NOT_WANTED = _("{step} is not as its condition wants")
-# What the platform says why a step has failed or was skipped.
-MEMOS = (CANCELLED, TOO_LATE, NOT_NEEDED, NOT_WANTED, TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE)
+# What the platform says why a step has failed, was skipped or does not go on.
+MEMOS = (BROKE, CANCELLED, TOO_LATE, NOT_NEEDED, NOT_WANTED, TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE)
 
 
 @transactional
@@ -266,7 +266,6 @@ class Advance(LockedRun):
             row,
             state=joins.ACTIVE,
             result=None,
-            memo="",
             ended_at=None,
             **self._times(row, self.run.read.steps[row.name]),
         )
@@ -321,7 +320,9 @@ class Advance(LockedRun):
             if row.look_at is None or row.look_at > self.now:
                 continue
             if row.state == joins.ACTIVE:
-                self.write(row, look_at=self._next_look(row))
+                # The look before may have broken.
+                well = {"memo": ""} if row.memo and not row.by else {}
+                self.write(row, look_at=self._next_look(row), **well)
             elif row.state == joins.FAILED:
                 last = (row.ended_at or self.now) + jobs_conf.JOB_ARCHIVE_AFTER
                 again = self.now + AT_FAILED
@@ -341,12 +342,13 @@ class Advance(LockedRun):
         is_task = row.kind == shapes.TASK
         return next_look(self.now, started_at, row.deadline_at, is_task=is_task)
 
-    def _times(self, row: FlowStep, step: Step) -> dict[str, datetime | None]:
+    def _times(self, row: FlowStep, step: Step) -> dict[str, Any]:
         """The columns of a step that is active from now on."""
         row.started_at = self.now
         row.deadline_at = self._deadline(step)
         look_at = self._next_look(row)
-        return {"started_at": self.now, "deadline_at": row.deadline_at, "look_at": look_at}
+        times = {"started_at": self.now, "deadline_at": row.deadline_at, "look_at": look_at}
+        return {**times, "memo": ""}
 
     def _deadline(self, step: Step) -> datetime | None:
         return None if step.within is None else self.now + timedelta(seconds=step.within)

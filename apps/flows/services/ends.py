@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from apps.common import clock
 from apps.common.db import apart, fetch, instant, placeholders, repeatable, table
+from apps.common.messages import Message
 from apps.common.parts import Span
 from apps.common.rows import update_rows
 from apps.flows.models import FlowRun, FlowStep
@@ -69,7 +70,7 @@ def due(now: datetime) -> list[int]:
         _Due(*row)
         for row in fetch(
             "SELECT s.id, s.run_id, s.first, s.last, s.task, s.started_at, s.deadline_at, "
-            f"s.state = '{joins.ACTIVE}' AND s.by = '' "
+            f"s.state = '{joins.ACTIVE}' AND s.by = '' AND s.memo = '' "
             f"AND r.status <> '{FlowRun.Status.CANCELLING.value}' "
             f"FROM {table(FlowStep)} s JOIN {table(FlowRun)} r ON r.id = s.run_id "
             f"WHERE s.look_at <= %s ORDER BY s.look_at LIMIT {MAX_DUE}",
@@ -91,7 +92,8 @@ def due(now: datetime) -> list[int]:
 
 
 class _Due(NamedTuple):
-    """A step to be looked at; `is_going_on` if nobody but those at work brings it on."""
+    """A step to be looked at; `is_going_on` if nobody but those at work brings it on, and the last
+    look did not break."""
 
     step: int
     run: int
@@ -118,12 +120,14 @@ def _put_off(rows: Sequence[_Due], now: datetime) -> None:
     update_rows(FlowStep, changes, guard=guard, parameters=[joins.ACTIVE, now])
 
 
-def look_again(run: int) -> None:
-    """Look at the run again, which broke: at once where its newest step has only just begun."""
+def look_again(run: int, error: Exception) -> None:
+    """Look at the run again, which broke: at once where its newest step has only just begun. The
+    steps that go on say so."""
     now = clock.now()
     steps = FlowStep.objects.filter(run=run, look_at__isnull=False)
     latest = steps.aggregate(at=Max("started_at"))["at"]
     _look_at(run, looks.look_again(now, latest or now))
+    _say(run, Message(looks.BROKE, error=type(error).__name__))
 
 
 def look_now(run: int) -> None:
@@ -134,3 +138,10 @@ def look_now(run: int) -> None:
 @repeatable
 def _look_at(run: int, at: datetime) -> None:
     FlowStep.objects.filter(run=run, look_at__isnull=False).update(look_at=at)
+
+
+@repeatable
+def _say(run: int, memo: str) -> None:
+    # What has failed or is being skipped says why.
+    steps = FlowStep.objects.filter(run=run, look_at__isnull=False, by="")
+    steps.exclude(state=joins.FAILED).update(memo=memo)

@@ -401,11 +401,12 @@ def test_broken_run_stops_no_other(mail: FrozenClock, caplog: pytest.LogCaptureF
         for run in (broken, poisoned):
             at = FlowStep.objects.get(run=run).look_at
             assert at == clock.now() + timedelta(seconds=wait_)
+            assert FlowStep.objects.get(run=run).memo.startswith("The last look at the run broke (")
             assert f"flow run {run} broke; it is looked at again" in caplog.messages
     assert run_of(well).status == "succeeded"
     FlowStep.objects.filter(run=broken).update(name="a")
     looks(mail, 61)
-    assert run_of(broken).status == "succeeded"
+    assert run_of(broken).status == "succeeded" and step_of(broken, "a").memo == ""
     control.cancel(run=run_of(poisoned), **OLGA)
     assert run_of(poisoned).status == "cancelled"
 
