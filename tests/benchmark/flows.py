@@ -1,5 +1,5 @@
 """The figures of flows: starting many jobs, going on when the last has ended, what that costs the
-jobs of a step, and runs that wait."""
+jobs of a step, runs that wait, and the page of a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from django.core.management.base import CommandError
+from django.urls import reverse
 
 from apps.common import clock
 from apps.common.db import execute, table, transactional
@@ -26,7 +27,7 @@ from apps.jobs.models import Job
 from apps.jobs.services import parts
 from apps.jobs.services.hold import hold
 from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
-from tests.benchmark import jobs
+from tests.benchmark import jobs, pages
 from tests.benchmark.backlog import BATCH, WORKER, cycle, ensure_types, finish, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 
@@ -139,6 +140,20 @@ def waiting(run: RunOptions) -> Iterator[Figure]:
     yield figure(f"{MANY:,} runs that wait for people", share, "% of a core", at_most=5)
 
 
+def page(run: RunOptions) -> Iterator[Figure]:
+    """The page of a run whose step of 10,000 jobs goes on, with half of them done."""
+    ensure_types()
+    number = _many(MANY)
+    for _ in range(MANY // 2 // BATCH):
+        finish(hold(holder=WORKER, types=["noop"], limit=BATCH))
+    name = f"page of a run with {MANY:,} jobs"
+    shown = pages.Page(name, reverse("admin:flows_flowrun_change", args=[number]))
+    with pages.open_doors():
+        cost = pages.Visitor().cost(shown, times=3 if run.quick else 9)
+    _empty()
+    yield figure(name, cost.ms, "ms", at_most=200)
+
+
 # --- parts ----------------------------------------------------------------------------------------
 def _many(count: int, *, then: bool = False) -> int:
     """A run whose step of so many jobs has begun."""
@@ -205,5 +220,6 @@ PARTS = [
     Part("hooks", hooks, on="both"),
     Part("diamond", diamond, on="both"),
     Part("waiting", waiting, on="both"),
+    Part("page", page, on="both"),
     Part("plain", jobs.hold_and_settle),
 ]
