@@ -70,8 +70,8 @@ class JobsConf(Conf):
     )
     JOB_SCAN_SECONDS = integer(
         1,
-        "Period of the sweep that starts drains where jobs wait, and looks for steps of flows and "
-        "rows of the inbox that are due.",
+        "Period of the sweep that starts drains where jobs wait, and looks for steps of flows, "
+        "rows of the inbox and blocked jobs that are due.",
         minimum=1,
         maximum=60,
     )

@@ -51,7 +51,7 @@ _FEW, _MANY = 8, 1_000
 _NEWEST = 1_000
 # Blocked jobs of a type that a page counts by key.
 _COUNTED = 50_000
-# The sweep looks at every key with blocked jobs once in this time.
+# The sweep comes round to every key with blocked jobs in this time.
 _ROUND_SECONDS = 60
 # The clock of a rate is worth nothing after this.
 _KEPT = timedelta(hours=1)
@@ -269,15 +269,29 @@ def has_work() -> bool:
 
 def sweep(now: datetime) -> int:
     """Look at the keys whose rate allows another job, at those of the newest blocked jobs, and at
-    one part of all others: at each once a minute. Returns how many jobs are ready now."""
-    width = _NUMBERS // _ROUND_SECONDS + 1
-    lowest = int(now.timestamp()) % _ROUND_SECONDS * width
-    highest = min(lowest + width, _NUMBERS) - 1
+    one part of all others: at each twice a minute, or as often as a scan starts this. Returns how
+    many jobs are ready now."""
+    parts = _parts(int(now.timestamp()))
     limited = [name for name, type_ in type_snapshots().items() if type_.key_limit is not None]
-    newest = (pair for name in limited for pair in _newest(name))
-    ready = admit(dict([*_due(now), *newest, *_between(lowest, highest)]))
-    _forget(lowest, highest, now)
+    newest = [pair for name in limited for pair in _newest(name)]
+    others = [pair for part in parts for pair in _between(*part)]
+    ready = admit(dict([*_due(now), *newest, *others]))
+    for part in parts:
+        _forget(*part, now)
     return ready
+
+
+def _parts(second: int) -> list[tuple[int, int]]:
+    """The lowest and the highest number of the keys that are looked at in this second: those of the
+    seconds since the scan before the last one, because a sweep may come late, or not at all."""
+    width = _NUMBERS // _ROUND_SECONDS + 1
+    seconds = min(_ROUND_SECONDS, 2 * conf.JOB_SCAN_SECONDS)
+    last = second % _ROUND_SECONDS
+    first = last - seconds + 1
+    spans = (
+        [(first, last)] if first >= 0 else [(0, last), (first + _ROUND_SECONDS, _ROUND_SECONDS - 1)]
+    )
+    return [(one * width, min((other + 1) * width, _NUMBERS) - 1) for one, other in spans]
 
 
 def admit_type(type_name: str) -> None:

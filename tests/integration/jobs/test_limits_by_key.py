@@ -214,23 +214,29 @@ def test_job_that_comes_back_from_the_archive_counts_again(frozen_clock: FrozenC
     assert back.limit_id is not None
 
 
+@pytest.mark.parametrize("seconds", [1, 2, 7, 60])
 def test_sweep_finds_what_a_lost_look_left_and_forgets_keys_without_jobs(
-    frozen_clock: FrozenClock,
+    frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
+    """Within a minute, however seldom a scan starts it, and though one is lost."""
+    settings.JOB_SCAN_SECONDS = seconds
     limited()
     many = [submit("mail", {"customer": n}).id for n in range(30)]
-    Job.objects.filter(pk__in=many).update(order_key=0)
+    # Not among the newest.
+    monkeypatch.setattr(admission, "_newest", lambda type_name: [])
 
-    for _ in range(61):
-        frozen_clock.advance(seconds=1)
-        admission.sweep(clock.now())
+    def minute() -> None:
+        times = 60 // seconds + 1
+        for n in range(times):
+            frozen_clock.advance(seconds=seconds)
+            if n != 0 or times < 3:
+                admission.sweep(clock.now())
 
+    minute()
     assert Counter(statuses(many)) == {READY: 30}
     assert KeyState.objects.count() == 30
     Job.objects.all().delete()
-    for _ in range(61):
-        frozen_clock.advance(seconds=1)
-        admission.sweep(clock.now())
+    minute()
     assert not KeyState.objects.exists()
 
 
