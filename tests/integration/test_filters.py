@@ -156,6 +156,26 @@ def test_a_parameter_means_the_same_at_each_door(subtests: pytest.Subtests) -> N
                     assert refused.value.errors[0].code == "invalid", door
 
 
+@pytest.mark.both
+def test_time_before_or_after_all_rows_means_all_of_them_at_each_door(
+    subtests: pytest.Subtests,
+) -> None:
+    """Programs say "for ever" so, and send the empty times of their languages."""
+    made = factories.job("mail")
+    Job.objects.update(finished_at=made.created_at)
+    for of in ROWS:
+        for name, each in of.filters.base_filters.items():
+            if isinstance(each, filtersets.Instant):
+                for text, end in (
+                    ("0001-01-01T00:00:00Z", "_after"),
+                    ("9999-12-31T23:59:59-23:59", "_before"),
+                ):
+                    meant = [made] if of.model is Job and name.endswith(end) else []
+                    for door, narrow in doors(of, name):
+                        with subtests.test(of.model.__name__, name=name, text=text, door=door):
+                            assert [*narrow(text)] == meant
+
+
 def test_programs_have_no_filters_of_their_own() -> None:
     assert {*_below(FilterQuery)} == {of.query for of in ROWS}
     assert {*_below(FilterBody)} == {of.body for of in ROWS if of.body}

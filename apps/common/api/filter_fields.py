@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
 
-from apps.common import filtersets
+from apps.common import filtering, filtersets
 from apps.common.api.serializer_fields import (
     Choice,
     DecimalId,
@@ -50,6 +51,14 @@ class Where(Texts):
         )
 
 
+class Bound(Instant):
+    """A time that begins or ends a period; one before or after all rows means all of them, as an
+    empty time of other languages does."""
+
+    def moment(self, at: datetime) -> datetime:
+        return filtering.instant(at)
+
+
 class FilterFields(StrictSerializer):
     """A serializer with those parameters of a FilterSet that are taken at its door."""
 
@@ -84,7 +93,7 @@ class FilterFields(StrictSerializer):
             case filtersets.WholeNumber():
                 return Integer(min_value=each.lowest, max_value=each.highest, **options)
             case filtersets.Instant():
-                return Instant(**options)
+                return Bound(**options)
         return Text(max_length=each.max_length, **options)
 
 

@@ -171,12 +171,16 @@ class Instant(StrictField, serializers.DateTimeField):
             )
         day, time, decimals, offset = match.groups()
         try:
-            local = datetime.fromisoformat(f"{day}T{time}{offset.upper()}")
+            local = self.moment(datetime.fromisoformat(f"{day}T{time}{offset.upper()}"))
             at = local.astimezone(UTC).replace(microsecond=int((decimals or "0").ljust(6, "0")[:6]))
         except (ValueError, OverflowError) as error:
             raise self.refuse(f"{quote(data)} names no moment that exists: {error}.") from error
         if at.year < 1970:
             raise self.refuse(f"{quote(data)} is before 1970; write a later time.")
+        return at
+
+    def moment(self, at: datetime) -> datetime:
+        """The moment that a time of the calendar stands for."""
         return at
 
     def to_representation(self, value: Any) -> str:

@@ -170,7 +170,6 @@ class TestFilters:
             ("dispatched_after", "2026-03-02"),
             ("dispatched_after", "2026-03-02T09:00:00"),
             ("dispatched_after", "0000-01-01T00:00:00Z"),
-            ("dispatched_before", "9999-12-31T23:59:59-23:59"),
             ("dispatched_before", "2026-03-02T09:00:60Z"),
             ("dispatched_before", "now"),
         ):
