@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,10 @@ from apps.jobs.runner import listener as listener_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.listener import Listener
-from apps.jobs.runner.process import Process
+from apps.jobs.runner.places import Places
+from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import submit
+from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row
 
@@ -96,6 +99,26 @@ def test_slow_drain_helps_with_fast_jobs_after_its_own(handle: Make, process: Pr
     drained(process, "slow")
 
     assert order == ["film", "film", "mail", "mail"]
+
+
+def test_slow_jobs_of_others_leave_a_slot_to_the_platform(
+    handle: Make, settings: Any, tmp_path: Path
+) -> None:
+    """Two of the three slow drains of this worker have jobs that last for hours."""
+    settings.VAR_DIR = tmp_path
+    process = Process(Node("worker@test", ("fast", "slow"), 4))
+    handle("long", lambda context: None, lane="slow")
+    job_type("deliver", lane="slow")
+    [long], [own] = jobs(1, "long"), jobs(1, "deliver")
+    of_others = {"long": type_snapshots()["long"]}
+    first, second = Places(process.node.key), Places(process.node.key)
+
+    with first.allowed_types(of_others, 2), second.allowed_types(of_others, 2):
+        drained(process, "slow")
+        assert [row(number).holds for number in (long, own)] == [0, 1]
+
+    drained(process, "slow")
+    assert row(long).status == "succeeded"
 
 
 def test_more_drains_of_a_lane_than_its_worker_may_run_leave_at_once(
