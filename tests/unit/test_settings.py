@@ -47,6 +47,22 @@ def test_empty_variables_are_as_good_as_none(started: Any, tmp_path: Path) -> No
     assert empty["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
 
 
+def test_shell_of_the_developer_decides_nothing_in_tests(
+    started: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = started()
+    for conf in ALL:
+        for name, setting in conf.declared().items():
+            monkeypatch.setenv(name, "of the shell")
+            if setting.is_secret:
+                monkeypatch.setenv(f"{name}_FILE", "/of/the/shell")
+
+    beside = started()
+
+    names = {name for name in alone if name.isupper()}
+    assert {name: beside[name] for name in names} == {name: alone[name] for name in names}
+
+
 def test_lists_bear_blanks(started: Any) -> None:
     found = started(
         ALLOWED_HOSTS="tasks.example.org, .example.com,192.0.2.7 ,[2001:db8::7],*",
