@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import socket
+import time
 from contextlib import nullcontext
 from typing import Any
 
@@ -233,12 +234,19 @@ def test_members_of_enumerations_and_safe_texts_are_their_values() -> None:
 
 
 # --- cost -----------------------------------------------------------------------------------------
+# Of a core: twenty times what the costliest check takes here.
+MOST_SECONDS = 0.5
+
+
 def test_costly_check_names_few_errors(subtests: pytest.Subtests) -> None:
-    """What it takes, `manage.py benchmark api` measures."""
-    for check in costly.CHECKS:
+    """And costs little, of which `manage.py benchmark api` measures more."""
+    for check in (*costly.CHECKS, *costly.FORMAT_CHECKS):
         with subtests.test(check.name):
             check_schema(check.schema)
-            assert 1 <= len(Checker(check.schema).faults({"rows": check.value})) <= MAX_ERRORS
+            began = time.thread_time()
+            faults = Checker(check.schema).faults({"rows": check.value})
+            assert time.thread_time() - began < MOST_SECONDS
+            assert 1 <= len(faults) <= MAX_ERRORS
 
 
 def test_of_many_errors_the_first_is_named_and_of_many_alternatives_none() -> None:
