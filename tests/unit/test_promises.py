@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery.bin.worker import worker as celery_worker
 from django.core.management import BaseCommand, get_commands, load_command_class
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
+from taskplatform.celery import app as celery
 from tests.catalogue import read_po
 from tests.processes import ROOT
 
@@ -161,6 +163,14 @@ def test_figures_of_readmes_are_those_of_the_code(subtests: pytest.Subtests) -> 
             figure = f"{import_string(f'apps.{name}') // int(unit or 1):,}"
             text = " ".join((ROOT / "apps" / box / "README.md").read_text().split())
             assert sentence.format(figure) in text
+
+
+def test_events_of_celery_are_off_and_switched_on_as_the_docs_say() -> None:
+    said = " ".join((ROOT / "taskplatform/docs/deployment.md").read_text().split())
+    assert "Celery's events are off" in said
+    [option] = re.findall(r"add `(-\w)` to the commands of the workers", said)
+    [found] = [each for each in celery_worker.params if option in each.opts]
+    assert (found.name, celery.conf.worker_send_task_events) == ("task_events", False)
 
 
 def test_links_of_readmes_lead_somewhere(subtests: pytest.Subtests, tmp_path: Path) -> None:

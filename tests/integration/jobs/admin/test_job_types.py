@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +18,12 @@ from apps.jobs.rules import breaker
 from apps.jobs.rules.type_presets import PRESETS
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.clients import JsonClient
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, buttons, now_url
 from tests.jobs import job_type, jobs, take
 from tests.pages import change_url, form_of, nothing_drawn, text_of
+from tests.processes import ROOT
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
@@ -53,6 +56,26 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     text = text_of(client.get(f"{TYPES}{made.pk}/history/"))
     assert "maximum tries 3 → 7" in text
     assert "Job type created" in text
+
+
+def test_any_stage_is_written_as_the_readme_of_asyncflow_says(
+    admin_client: Client, make_key: Callable[..., str]
+) -> None:
+    """One notation in JSON, another one in the form, and neither is taken for the other."""
+    said = " ".join((ROOT / "apps/asyncflow/README.md").read_text().split())
+    assert 'the stages `["*"]`, in its form a line with `*`: any stage in any order' in said
+    form = {**form_of(admin_client.get(ADD), "name"), "name": "lark"}
+    shown: Any = admin_client.post(ADD, {**form, "stages": '["*"]'})
+    assert [*shown.context["adminform"].form.errors] == ["stages"]
+
+    admin_client.post(ADD, {**form, "stages": "*"})
+    api = JsonClient(make_key())
+    api.post("/api/v1/job-types/", {"name": "wren", "stages": ["*"]})
+
+    assert [*JobType.objects.order_by("name").values_list("name", "stages")] == [
+        ("lark", ["*"]),
+        ("wren", ["*"]),
+    ]
 
 
 def test_list_has_a_column_of_limits_where_a_type_has_one(admin_client: Client) -> None:
