@@ -30,7 +30,6 @@ from apps.common.readers import read_id
 from apps.jobs.api.shapes import (
     EntryOut,
     ListedJobOut,
-    SubmittedEverywhereOut,
     SubmittedManyOut,
     SubmittedOut,
 )
@@ -123,7 +122,7 @@ class JobQuery(FilterQuery, PageQuery):
 
 _ONE_OR_MANY = PolymorphicProxySerializer(
     component_name="SubmittedOneOrMany",
-    serializers=[SubmittedOut, SubmittedManyOut, SubmittedEverywhereOut],
+    serializers=[SubmittedOut, SubmittedManyOut],
     resource_type_field_name=None,
 )
 
@@ -182,9 +181,7 @@ class JobsView(ApiView):
             if not is_batch:
                 raise _without_position(error) from error
             raise
-        if everywhere:
-            answer = SubmittedEverywhereOut.of({"jobs": made})
-        elif is_batch:
+        if everywhere or is_batch:
             answer = SubmittedManyOut.of({"jobs": made})
         else:
             answer = SubmittedOut.of(made[0])

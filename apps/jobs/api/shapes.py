@@ -87,15 +87,13 @@ class SubmittedOut(Answer):
     )
 
 
-class SubmittedManyOut(Answer):
-    jobs = SubmittedOut(many=True)
-
-
 class SubmittedThereOut(SubmittedOut):
-    host = serializers.CharField(help_text="The only host that may run it.")
+    host = serializers.CharField(
+        help_text="With `everywhere` the only host that may run it, else empty."
+    )
 
 
-class SubmittedEverywhereOut(Answer):
+class SubmittedManyOut(Answer):
     jobs = SubmittedThereOut(many=True)
 
 

@@ -138,7 +138,9 @@ def test_taken_key_is_answered_200(api: ContractClient) -> None:
             answer = api.post(JOBS, {"jobs": [wished]} if is_many else wished)
             [said] = answer.json()["jobs"] if is_many else [answer.json()]
             assert answer.status_code == 200
-            assert said == {"id": first, "created": False, "status": "scheduled", "twin": done}
+            there = {"host": ""} if is_many else {}
+            known = {"id": first, "created": False, "status": "scheduled", "twin": done}
+            assert said == {**known, **there}
     assert Job.objects.get().context == {"of": "replace"}
     Job.objects.update(status="succeeded", finished_at=clock.now())
     assert api.post(JOBS, body).json()["status"] == "succeeded"
