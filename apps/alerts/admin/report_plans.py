@@ -111,7 +111,10 @@ class PlanForm(RuleForm):
 
     def rule_errors(self) -> Sequence[FieldError]:
         current = {name: getattr(self.instance, name) for name in report_plans.FIELDS}
-        return self.without_rule(report_plans.faults({**current, **self.given()}, owner=self.owner))
+        values = {**current, **self.given()}
+        return self.without_rule(
+            report_plans.faults(values, owner=self.owner, kept=self.instance.rule)
+        )
 
 
 class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):

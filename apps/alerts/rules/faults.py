@@ -11,7 +11,7 @@ from apps.alerts.channels.kinds import HTTP, MAIL
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
-from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.recurrence import parse_rule, require_meant
 from apps.reports.rules.limits import Limit
 
 MAX_FOR = 86_400
@@ -82,13 +82,16 @@ def _quiet_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
         )
 
 
-def plan_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
-    """The mistakes in the values of a report plan but its report, by field."""
+def plan_faults(given: Mapping[str, Any], *, kept: Any = None) -> Iterator[FieldError]:
+    """The mistakes in the values of a report plan but its report, by field. The rule `kept`, which
+    it has, may be one that an earlier release took."""
     if not str(given["title"]).strip():
         yield _wrong("title", _("Give the report a title, which people read in the message."))
     for check, field in ((parse_rule, "rule"), (parse_zone, "time_zone")):
         try:
-            check(given[field], field=field)
+            read = check(given[field], field=field)
+            if field == "rule" and given[field] != kept:
+                require_meant(read)
         except PlatformError as error:
             yield from error.errors
 

@@ -47,10 +47,11 @@ def choice_of(query: str, view: View, now: datetime) -> Choice:
     return choice
 
 
-def faults(given: Mapping[str, Any], *, owner: User) -> list[FieldError]:
-    """The mistakes in the values of a plan; values left out take their defaults."""
+def faults(given: Mapping[str, Any], *, owner: User, kept: Any = None) -> list[FieldError]:
+    """The mistakes in the values of a plan; values left out take their defaults. `kept` is the
+    rule that it has."""
     values = {**_values(ReportPlan()), **given}
-    return [*plan_faults(values), *_query_faults(str(values["query"]), owner)]
+    return [*plan_faults(values, kept=kept), *_query_faults(str(values["query"]), owner)]
 
 
 def _query_faults(query: str, owner: User) -> Iterator[FieldError]:
@@ -98,7 +99,8 @@ def update_plan(
     current = revision.row
     if not {*_WHEN}.isdisjoint(changes) or (changes.get("enabled") and not current.enabled):
         current.start_at = _start_at(now)
-    revision.fill(_checked({**_values(current), **changes}, owner=owner, now=now))
+    values = {**_values(current), **changes}
+    revision.fill(_checked(values, owner=owner, now=now, kept=current.rule))
     current.next_at = _next_at(current, now)
     revision.write("report_plan_changed", now=now, actor=actor)
     return current
@@ -125,9 +127,11 @@ def _start_at(now: datetime) -> datetime:
     return now.replace(microsecond=0)
 
 
-def _checked(given: Mapping[str, Any], *, owner: Any, now: datetime) -> dict[str, Any]:
+def _checked(
+    given: Mapping[str, Any], *, owner: Any, now: datetime, kept: Any = None
+) -> dict[str, Any]:
     """The values with their owner, and the query as it is kept. Invalid names every wrong one."""
-    if found := faults(given, owner=owner):
+    if found := faults(given, owner=owner, kept=kept):
         raise refusal(found)
     query = choice_of(query_of(given["query"]), View.of(owner), now).query()[1:]
     return {**given, "query": query, "owner": owner}

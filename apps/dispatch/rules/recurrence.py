@@ -136,11 +136,16 @@ class Recurrence:
                 yield instant_of(second)
 
 
+def require_meant(rule: Rule) -> None:
+    """Invalid for a new rule with a part that means nothing."""
+    if isinstance(rule, Cron):
+        require_meaning(rule, field="rule.cron")
+
+
 def require_due(recurrence: Recurrence, since: datetime) -> None:
     """Invalid for a new rule with a part that means nothing, or by which nothing is due from then
     on, because the end comes first."""
-    if isinstance(recurrence.rule, Cron):
-        require_meaning(recurrence.rule, field="rule.cron")
+    require_meant(recurrence.rule)
     if next(recurrence.after(since), None) is None:
         message = _(
             "It would never be due: no time of its rule lies before its end. Choose a later "

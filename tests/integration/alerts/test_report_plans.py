@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 
+from apps.alerts.models import ReportPlan
 from apps.alerts.services import report_plans
 from apps.common.errors import Invalid
 from tests.alerts import channel, report_plan
@@ -51,6 +52,8 @@ def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest
         ({"query": "http://[half"}, "query", "copy the address of a report page"),
         ({"rule": {}}, "rule", "A rule is needed"),
         ({"rule": {"cron": "61 * * * *"}}, "rule.cron", "61"),
+        ({"rule": {"cron": "0 9 L/2 * *"}}, "rule.cron", "a last day has no steps"),
+        ({"rule": {"cron": "*/90 * * * *"}}, "rule.cron", "a step of 90 is none"),
         ({"time_zone": "Mars"}, "time_zone", "There is no time zone"),
     ]:
         with subtests.test(values=values):
@@ -58,6 +61,21 @@ def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest
                 report_plan(owner, **values)
             [error] = refused.value.errors
             assert (error.field, words in str(error.message)) == (field, True)
+
+
+def test_rule_that_an_earlier_release_took_stays_until_it_is_changed(
+    frozen_clock: Any, owner: User
+) -> None:
+    made, odd = report_plan(owner), {"cron": "0 9 L/2 * *"}
+    ReportPlan.objects.update(rule=odd)
+    again: Any = {"version": made.version, "owner": owner, "actor": "admin:ann"}
+
+    made = report_plans.update_plan(plan=made, changes={"title": "Each month"}, **again)
+
+    assert (made.title, made.rule) == ("Each month", odd)
+    with pytest.raises(Invalid, match="a last day has no steps"):
+        changes = {"rule": {"cron": "0 8 L/2 * *"}}
+        report_plans.update_plan(plan=made, changes=changes, **again | {"version": made.version})
 
 
 def test_address_of_a_page_is_enough(
