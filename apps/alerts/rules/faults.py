@@ -87,13 +87,16 @@ def plan_faults(given: Mapping[str, Any], *, kept: Any = None) -> Iterator[Field
     it has, may be one that an earlier release took."""
     if not str(given["title"]).strip():
         yield _wrong("title", _("Give the report a title, which people read in the message."))
-    for check, field in ((parse_rule, "rule"), (parse_zone, "time_zone")):
-        try:
-            read = check(given[field], field=field)
-            if field == "rule" and given[field] != kept:
-                require_meant(read)
-        except PlatformError as error:
-            yield from error.errors
+    try:
+        rule = parse_rule(given["rule"])
+        if given["rule"] != kept:
+            require_meant(rule)
+    except PlatformError as error:
+        yield from error.errors
+    try:
+        parse_zone(given["time_zone"], field="time_zone")
+    except PlatformError as error:
+        yield from error.errors
 
 
 def channel_faults(given: Mapping[str, Any], *, has_mail: bool) -> Iterator[FieldError]:
