@@ -140,6 +140,18 @@ BODIES = [
         200,
     ),
     Body(
+        "wrong follow-ups",
+        "jobs/settle/",
+        lambda n: reports(
+            "outcomes",
+            n,
+            outcome="succeeded",
+            submit=[{"type": "either", "context": rows(1, FEW)}],
+        ),
+        1000,
+        200,
+    ),
+    Body(
         "checkpoints",
         "jobs/heartbeat/",
         lambda n: reports("leases", n, checkpoint=rows(1, FEW)),

@@ -251,8 +251,11 @@ class Checker:
         """Why the schema does not work, if so."""
         return self._made if isinstance(self._made, Message) else None
 
-    def faults(self, params: Mapping[str, Any], *, field: str = "params") -> list[FieldError]:
-        """Why the params do not fit, each error with its path, at most 20."""
+    def faults(
+        self, params: Mapping[str, Any], *, field: str = "params", is_brief: bool = False
+    ) -> list[FieldError]:
+        """Why the params do not fit, each error with its path, at most 20. With `is_brief` only
+        that they do not, which costs the least."""
         validator = self._made
         if isinstance(validator, Message):
             return [FieldError(field, "invalid", validator)]
@@ -260,7 +263,7 @@ class Checker:
         params = _plain(params)
         if validator.is_valid(params):
             return []
-        errors = self._errors(validator, params)
+        errors = [] if is_brief else self._errors(validator, params)
         found = [FieldError(_path(field, e), "invalid", _message(e, params)) for e in errors]
         # An error of several branches is one.
         return [*dict.fromkeys(found)] or [FieldError(field, "invalid", _UNPLACED)]

@@ -163,8 +163,11 @@ def _no_key(name: str, text: Any, limit: int) -> FieldError:
     )
 
 
-def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> Iterator[FieldError]:
-    """The errors of a submission that depend on its type; only a valid context is checked."""
+def type_faults(
+    job: Submission, type_: TypeSnapshot, *, is_context: bool, is_brief: bool = False
+) -> Iterator[FieldError]:
+    """The errors of a submission that depend on its type; only a valid context is checked. With
+    `is_brief` one error says that this does not fit, and not where."""
     if job.unique and type_.unique == NEVER:
         yield FieldError(
             "unique",
@@ -201,7 +204,7 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
             ),
         )
     if is_context and type_.checker is not None:
-        yield from type_.checker.faults(job.context, field="context")
+        yield from type_.checker.faults(job.context, field="context", is_brief=is_brief)
     if is_context and type_.key_limit is not None:
         yield from limit_faults(job.context, type_)
 

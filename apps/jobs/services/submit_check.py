@@ -48,13 +48,26 @@ def field_errors(job: Submission, bounds: Bounds) -> list[FieldError]:
 
 
 def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
-    """`field_errors` of each."""
+    """`field_errors` of each. Of contexts that do not fit it says where until that has cost enough,
+    then only that they do not."""
     users, now = _users_of(jobs, bounds), clock.now()
     known = type_snapshots({job.type for job in jobs}) if jobs else {}
     if bounds.types is not None:
         known = {name: type_ for name, type_ in known.items() if name in bounds.types}
     names = cache(partial(names_within, bounds))
-    return [list(_faults(job, known.get(job.type), bounds, users, now, names)) for job in jobs]
+    found, cost = [], 0
+    for job in jobs:
+        type_ = known.get(job.type)
+        is_brief = cost > MAX_COST
+        wrong = list(_faults(job, type_, bounds, users, now, names, is_brief=is_brief))
+        cost += _cost(job, type_) if wrong else 0
+        found.append(wrong)
+    return found
+
+
+def _cost(job: Submission, type_: TypeSnapshot | None) -> int:
+    """The number of errors that a check of its context may make, roughly."""
+    return type_.checker.cost(job.context) if type_ is not None and type_.checker else 0
 
 
 def faults_of_parts(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
@@ -91,8 +104,7 @@ def check(
         if wrong:
             prefix = path.format(position)
             found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
-            if type_ is not None and type_.checker is not None:
-                cost += type_.checker.cost(job.context)
+            cost += _cost(job, type_)
             if len(found) >= MAX_ERRORS or cost > MAX_COST:
                 break
     if found:
@@ -114,6 +126,8 @@ def _faults(
     users: set[str] | None,
     now: datetime,
     names: Callable[[], list[str]],
+    *,
+    is_brief: bool = False,
 ) -> Iterator[FieldError]:
     if type_ is None:
         yield unknown_type(job.type, names())
@@ -133,7 +147,7 @@ def _faults(
         most = int(conf.JOB_ARCHIVE_AFTER.total_seconds())
         yield from number_faults("unique_for", job.unique_for, 1, most)
     if type_ is not None:
-        yield from type_faults(job, type_, is_context=is_context)
+        yield from type_faults(job, type_, is_context=is_context, is_brief=is_brief)
 
 
 def names_within(bounds: Bounds) -> list[str]:

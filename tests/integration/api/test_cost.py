@@ -52,6 +52,29 @@ def test_no_body_keeps_the_process_busy(
             assert_linear(partial(send, body), body.largest // SMALL)
 
 
+def test_wrong_follow_ups_are_told_where_until_that_has_cost_enough(
+    make_key: Callable[..., str],
+) -> None:
+    """Each report is judged by itself, so that the first errors of a body do not end its check."""
+    costly.make_rows()
+    for _ in range(9):
+        factories.job("free")
+    api = JsonClient(make_key())
+    asked = {"worker": "pi-1", "types": ["free"], "limit": 9}
+    held = api.post("/api/v1/jobs/hold/", asked).json()["jobs"]
+    wrong = {"type": "texts", "context": costly.rows(1, 5_000)}
+    done = {"outcome": "succeeded", "submit": [wrong]}
+    outcomes = [{"id": job["id"], "lease_token": job["lease_token"], **done} for job in held]
+
+    answer = api.post("/api/v1/jobs/settle/", {"worker": "pi-1", "outcomes": outcomes}).json()
+
+    said = [each["message"] for each in answer["results"]]
+    where = [message for message in said if "submit[0].context.rows[0]: " in message]
+    brief = [message for message in said if "send a smaller part of it" in message]
+    assert said == where + brief
+    assert 1 <= len(where) <= 5
+
+
 @pytest.mark.both
 def test_all_letters_that_a_body_may_have_are_stored(
     make_key: Callable[..., str], db: None
