@@ -23,7 +23,7 @@ from apps.flows.admin.run_words import length_of, run_state
 from apps.flows.admin.step_words import people_of, rows_of
 from apps.flows.models import Flow, FlowRun
 from apps.flows.rules.changes import changes
-from apps.flows.services.masks import masked
+from apps.flows.services.masks import masked, masked_step
 from apps.flows.services.progress import lasted
 from apps.journal.admin.versions import newest_versions, shown_versions
 
@@ -120,7 +120,9 @@ def _versions(model_admin: Any, request: HttpRequest, row: Flow) -> dict[str, An
 
 
 def _changes(before: Flow, each: Flow) -> list[str]:
-    found = [translate(line) for line in changes(before.definition, each.definition)]
+    found = [
+        translate(line) for line in changes(before.definition, each.definition, shown=masked_step)
+    ]
     if before.title != each.title:
         found.insert(0, title_change(before.title, each.title))
     return found

@@ -19,6 +19,7 @@ from apps.flows.admin.step_words import people_of
 from apps.flows.models import Flow
 from apps.flows.rules.changes import changes
 from apps.flows.rules.definition import Definition, faults
+from apps.flows.services.masks import masked_step
 from apps.jobs.services.types import open_types
 
 MAX_SUGGESTED = 500
@@ -66,7 +67,7 @@ def _drawn(form: FlowForm) -> Definition | None:
 
 
 def _changes(row: Flow, new: Definition, form: FlowForm) -> list[str]:
-    found = [translate(line) for line in changes(row.definition, new.said)]
+    found = [translate(line) for line in changes(row.definition, new.said, shown=masked_step)]
     title = str(form["title"].value() or "").strip()
     return found if title == row.title else [title_change(row.title, title), *found]
 

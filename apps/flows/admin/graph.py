@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.flows.admin.step_words import ICONS, People, line_of, title_of
 from apps.flows.rules.definition import Definition
 from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, IF, Picture, Way, picture
+from apps.flows.services.masks import without_secrets
 
 WORDS: Mapping[str, str | Promise] = {
     EACH: _("each"),
@@ -38,6 +39,7 @@ def graph_of(
     definition: Definition, people: People, of_run: Mapping[str, BoxOfRun] | None = None
 ) -> dict[str, Any]:
     """The `graph` of the template; with `of_run`, by the name of the step, that of a run."""
+    definition = without_secrets(definition)
     drawn = picture(definition)
     return {
         "width": drawn.width,

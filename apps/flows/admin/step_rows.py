@@ -21,10 +21,11 @@ from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.key_choice import KeyInput
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import Checker
-from apps.common.masking import merge, redact
+from apps.common.masking import redact
 from apps.common.readers import read_integer
 from apps.flows.rules import shapes, texts
 from apps.flows.rules.references import FROM
+from apps.flows.services.masks import masked_step, unmasked_value
 
 # A form sends at most 1,000 values.
 MAX_ROWS = 40
@@ -238,6 +239,7 @@ class StepForm(OneRow):
         if self.errors or self.is_empty:
             return given
         had, kind = dict(self.had or {}), given["kind"]
+        self._masked: dict[str, Any] = {}
         allowed = shapes.STEPS[kind]["properties"]
         step = {"name": given["name"].strip(), "kind": kind}
         step |= {key: value for key, value in had.items() if key in allowed and key not in step}
@@ -253,48 +255,50 @@ class StepForm(OneRow):
         _keep(step, "when", given["when"], shapes.SUCCESS)
         _keep(step, "optional", given["optional"], False)
         self.step = step
-        self.masked = {**step, **self._masked_given(step)}
+        self.masked = {**step, **self._masked}
         return given
 
     def _take(self, step: dict[str, Any], name: str, part: _Part) -> None:
-        text = self.cleaned_data[name].strip()
-        if self.had is not None and text == part.shown(self.had):
+        text, had = self.cleaned_data[name].strip(), self.had
+        if had is not None and text == part.shown(shown := masked_step(had)):
+            self._masked |= {key: shown[key] for key in part.keys if key in shown}
             return
         for key in part.keys:
             step.pop(key, None)
-        if not text:
-            return
-        try:
-            step |= part.read(text)
-        except ValueError as error:
-            self.add_error(name, translate(error.args[0]))
+        if text:
+            self._read(step, name, lambda: part.read(text), had or {})
 
     def _take_given(self, step: dict[str, Any], key: str) -> None:
         step.pop(key, None)
         stored, text = _given(self.had), self.given_text
         if stored is not None and text == _given_text(stored):
-            step[key] = stored
+            step[key], self._masked[key] = stored, redact(stored)
         elif text:
-            try:
-                step[key] = merge(texts.read_given(text), stored)
-            except ValueError as error:
-                self.add_error("given", translate(error.args[0]))
-            except PlatformError as error:
-                self.add_error("given", translate(error.detail))
+            self._read(step, "given", lambda: {key: texts.read_given(text)}, {key: stored})
+
+    def _read(
+        self,
+        step: dict[str, Any],
+        name: str,
+        read: Callable[[], Mapping[str, Any]],
+        stored: Mapping[str, Any],
+    ) -> None:
+        """Put what was typed into the step, with the secrets of the stored one behind its masks."""
+        try:
+            typed = read()
+            step |= {key: unmasked_value(key, value, stored) for key, value in typed.items()}
+        except ValueError as error:
+            self.add_error(name, translate(error.args[0]))
+        except PlatformError as error:
+            self.add_error(name, translate(error.detail))
+        else:
+            self._masked |= typed
 
     @property
     def given_text(self) -> str:
         """The typed text of what the step is given."""
         text: str = self.cleaned_data["given"]
         return text.replace("\r\n", "\n").strip()
-
-    def _masked_given(self, step: dict[str, Any]) -> dict[str, Any]:
-        key = _GIVEN.get(step["kind"], "")
-        if key not in step or "given" in self.errors:
-            return {}
-        stored = _given(self.had)
-        is_kept = stored is not None and self.given_text == _given_text(stored)
-        return {key: redact(stored) if is_kept else texts.read_given(self.given_text)}
 
     def show(self, fault: FieldError, path: str) -> None:
         """Add a fault at this path of the step, such as `context.shop`, to its field."""
@@ -327,9 +331,9 @@ def _keep(step: dict[str, Any], key: str, value: Any, usual: Any) -> None:
 def _shown(had: Mapping[str, Any] | None) -> dict[str, Any]:
     if had is None:
         return {}
-    given = _given(had)
+    given, shown = _given(had), masked_step(had)
     return {
-        **{name: part.shown(had) for name, part in _PARTS.items()},
+        **{name: part.shown(shown) for name, part in _PARTS.items()},
         "name": had["name"],
         "kind": had["kind"],
         "when": had.get("when", shapes.SUCCESS),

@@ -24,6 +24,7 @@ from apps.flows.rules import picture, shapes
 from apps.flows.rules.definition import Definition, Step
 from apps.flows.rules.references import FROM, PARAMS, Missing, looked_up
 from apps.flows.rules.texts import given_text, value_text
+from apps.flows.services.masks import without_secrets
 from apps.flows.services.people import as_fields
 
 ICONS = {shapes.JOB: "memory", shapes.JOBS: "stacks", shapes.TASK: "group", shapes.WAIT: "timer"}
@@ -179,6 +180,7 @@ class Row(NamedTuple):
 def rows_of(definition: Definition, people: People, *, shows_given: bool) -> list[Row]:
     """The steps in the order of the definition; what they are given is for those who see
     payloads."""
+    definition = without_secrets(definition)
     titles = {name: title_of(step) for name, step in definition.steps.items()}
     steps = [definition.steps[said["name"]] for said in definition.said["steps"]]
     return [
@@ -210,7 +212,7 @@ def outlook(
     """The prospect of a run: the jobs that are sure, and a line for each other step; `params` are
     those that it starts with, if they are known."""
     sure, lines = 0, []
-    for step in definition.steps.values():
+    for step in without_secrets(definition).steps.values():
         title, perhaps = format_html("<bdi>{}</bdi>", title_of(step)), _perhaps(step)
         count = _count(step, params)
         if count is not None and not perhaps:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, key_of, masks_payload, unmask
+from apps.access.bindings import actor_of, key_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common.api.paging import KeysetPage, PageQuery
 from apps.common.api.serializer_fields import Name, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer, NoContent
-from apps.flows.api.shapes import Definition, FlowCheckedOut, FlowOut
+from apps.flows.api.shapes import Definition, FlowCheckedOut, FlowOut, unmask_definition
 from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
 from apps.flows.services import flows
 from apps.flows.services.check import check
@@ -52,7 +52,7 @@ class FlowsView(ApiView):
 
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
-        unmask(request, body, "definition")
+        unmask_definition(request, body)
         made = flows.put_flow(**body, actor=actor_of(request), new=True, bounds=bounds_of(request))
         return JsonAnswer(FlowOut.of(made, masks=masks_payload(request)), status=201)
 
@@ -72,7 +72,7 @@ class FlowView(ApiView):
     def put(self, request: Request, name: str) -> JsonAnswer:
         bounds, body = bounds_of(request), self.read_body()
         before = flows.find_flow(name, bounds=bounds)
-        unmask(request, body, "definition", before.definition)
+        unmask_definition(request, body, before.definition)
         made = flows.put_flow(name=name, **body, actor=actor_of(request), bounds=bounds)
         return self._answer(request, made)
 

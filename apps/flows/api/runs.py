@@ -33,6 +33,7 @@ from apps.flows.api.shapes import (
     FlowRunDetailOut,
     FlowRunOut,
     FlowStartedOut,
+    unmask_definition,
 )
 from apps.flows.models import MAX_KEY, MAX_NAME, MAX_TRACE, FlowRun
 from apps.flows.services import control
@@ -117,13 +118,14 @@ class FlowRunsView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page, wanted = KeysetPage(request, self.query), RunQuery.wanted(self.query)
+        masks = masks_payload(request)
         rows, bounds = FlowRun.objects.defer("params", "definition"), bounds_of(request)
         found: Any = RunFilters.narrow(rows, wanted)
         if bounds.are_open and len(wanted.given) <= 1:
             shown = page.rows(found)
         else:
             shown = page.rows_among(rows, found.within(bounds), limit=MAX_EXAMINED)
-        return JsonAnswer(page.answer([FlowRunOut.of(row) for row in shown]))
+        return JsonAnswer(page.answer([FlowRunOut.of(row, masks=masks) for row in shown]))
 
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
@@ -135,6 +137,7 @@ class FlowRunsView(ApiView):
                 f"The key {client_of(request)} lacks the scope operate, which a definition of its "
                 "own needs; save it as a flow, or ask an operator to add the scope."
             )
+        unmask_definition(request, body)
         unmask(request, body, "params")
         made = start_once(asked, **body, by=actor_of(request), bounds=bounds_of(request))
         return JsonAnswer(FlowStartedOut.of(made), status=201 if made.created else 200)

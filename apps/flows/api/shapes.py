@@ -6,12 +6,15 @@ from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.request import Request
 
+from apps.access.bindings import masks_payload, unmask
 from apps.common.api.serializer_fields import Instant, JsonObject
 from apps.common.api.serializers import Answer
 from apps.common.masking import redact
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.rules import shapes
+from apps.flows.services.masks import masked, unmasked
 
 
 def _in_openapi(schema: Any) -> Any:
@@ -38,9 +41,25 @@ class Definition(JsonObject):
     """A definition; the services check what is in it."""
 
 
-class FlowOut(Answer):
+def unmask_definition(request: Request, body: dict[str, Any], stored: Any = None) -> None:
+    """As `unmask`, of a definition whose steps may have been moved."""
+    if "definition" in body and masks_payload(request):
+        body["definition"] = unmasked(body["definition"], stored, field="definition")
+        unmask(request, body, "definition", stored)
+
+
+class _WithDefinition(Answer):
     payload: ClassVar[tuple[str, ...]] = ("definition",)
 
+    @classmethod
+    def of(cls, row: Any, *, masks: bool = False) -> dict[str, Any]:
+        shape = super().of(row, masks=masks)
+        if masks:
+            shape["definition"] = masked(shape["definition"])
+        return shape
+
+
+class FlowOut(_WithDefinition):
     name = serializers.CharField()
     version = serializers.IntegerField()
     title = serializers.CharField()
@@ -84,6 +103,8 @@ class FlowStepOut(Answer):
 
 
 class FlowRunOut(Answer):
+    payload: ClassVar[tuple[str, ...]] = ("reason",)
+
     id = serializers.CharField(source="pk", help_text="A decimal string.")
     flow = serializers.CharField(help_text="Empty: a definition of its own.")
     flow_version = serializers.IntegerField()
@@ -98,8 +119,8 @@ class FlowRunOut(Answer):
     version = serializers.IntegerField()
 
 
-class FlowRunDetailOut(FlowRunOut):
-    payload: ClassVar[tuple[str, ...]] = ("params", "definition")
+class FlowRunDetailOut(FlowRunOut, _WithDefinition):
+    payload = (*FlowRunOut.payload, "params", *_WithDefinition.payload)
 
     params = serializers.DictField()
     definition = Definition()

@@ -57,10 +57,15 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Message]:
-    """A sentence for each difference: those of the params, then those of the steps in their order.
-    Both are definitions without faults."""
-    return [*_of_params(old.get("params"), new.get("params")), *_of_steps(old, new)]
+Step = Mapping[str, Any]
+
+
+def changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, shown: Callable[[Step], Step]
+) -> list[Message]:
+    """A sentence for each difference: those of the params, then those of the steps in their order,
+    each as it is `shown`. Both are definitions without faults."""
+    return [*_of_params(old.get("params"), new.get("params")), *_of_steps(old, new, shown)]
 
 
 def _of_params(old: Any, new: Any) -> Iterator[Message]:
@@ -74,14 +79,16 @@ def _of_params(old: Any, new: Any) -> Iterator[Message]:
         yield _("Params: {change}", change=each)
 
 
-def _of_steps(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Message]:
+def _of_steps(
+    old: Mapping[str, Any], new: Mapping[str, Any], shown: Callable[[Step], Step]
+) -> Iterator[Message]:
     was = {step["name"]: step for step in old["steps"]}
     now = {step["name"]: step for step in new["steps"]}
     for name, step in now.items():
         if name not in was:
             yield _("Adds the step {step} ({kind}).", step=name, kind=_KINDS[step["kind"]])
         else:
-            yield from _of_step(name, was[name], step)
+            yield from _of_step(name, was[name], step, shown)
     for name in was:
         if name not in now:
             yield _("Removes the step {step}.", step=name)
@@ -89,11 +96,12 @@ def _of_steps(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Messag
         yield _("Puts the steps in another order.")
 
 
-def _of_step(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Message]:
+def _of_step(name: str, old: Step, new: Step, shown: Callable[[Step], Step]) -> Iterator[Message]:
     if old["kind"] != new["kind"]:
-        was, now = _KINDS[old["kind"]], _KINDS[new["kind"]]
-        yield _("{field}: {old} becomes {new}.", field=name, old=was, new=now)
+        kinds = {"old": _KINDS[old["kind"]], "new": _KINDS[new["kind"]]}
+        yield _("{field}: {old} becomes {new}.", field=name, **kinds)
         return
+    was, now = shown(old), shown(new)
     for key in dict.fromkeys([*old, *new]):
         if key == "unit" or (key in old and key in new and _are_same(key, old, new)):
             continue
@@ -102,11 +110,11 @@ def _of_step(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Itera
             # It can be long, and secret.
             yield _("{step} is given something else.", step=name)
         elif key not in old:
-            yield _("{field}: now {new}.", field=field, new=_value_text(key, new))
+            yield _("{field}: now {new}.", field=field, new=_value_text(key, now))
         elif key not in new:
-            yield _("{field}: no longer {old}.", field=field, old=_value_text(key, old))
+            yield _("{field}: no longer {old}.", field=field, old=_value_text(key, was))
         else:
-            before, after = _value_text(key, old), _value_text(key, new)
+            before, after = _value_text(key, was), _value_text(key, now)
             yield _("{field}: {old} becomes {new}.", field=field, old=before, new=after)
 
 

@@ -144,6 +144,8 @@ class BreakerOut(Answer):
 
 
 class JobTypeOut(Answer):
+    payload = ("pause_reason",)
+
     name = serializers.CharField()
     title = serializers.CharField()
     handler = serializers.CharField()

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, job_types_of, masks_payload
+from apps.access.bindings import actor_of, job_types_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common.api.paging import KeysetPage, PageQuery
 from apps.common.api.serializer_fields import (
@@ -166,17 +166,21 @@ class JobTypesView(ApiView):
         page = KeysetPage(request, self.query)
         bound = job_types_of(request)
         found = JobType.objects.all() if bound is None else JobType.objects.filter(name__in=bound)
-        return JsonAnswer(page.answer([JobTypeOut.of(row) for row in page.rows(found)]))
+        masks = masks_payload(request)
+        return JsonAnswer(
+            page.answer([JobTypeOut.of(row, masks=masks) for row in page.rows(found)])
+        )
 
     def post(self, request: Request) -> JsonAnswer:
         body = _flat(self.read_body())
+        unmask(request, body, "pause_reason")
         bound = job_types_of(request)
         if bound is not None and body["name"] not in bound:
             raise Invalid.field("name", f"This API key is not bound to the type {body['name']}.")
         _keep_handler(request, "", body["handler"])
         _keep_secrets(request, {}, body["params_schema"])
         made = types.create_type(**body, actor=actor_of(request))
-        return JsonAnswer(JobTypeOut.of(made), status=201)
+        return _answer(request, made, status=201)
 
 
 class JobTypeView(ApiView):
@@ -189,7 +193,7 @@ class JobTypeView(ApiView):
     problems = (404, 409)
 
     def get(self, request: Request, name: str) -> JsonAnswer:
-        return JsonAnswer(JobTypeOut.of(types.find(name, bound=job_types_of(request))))
+        return _answer(request, types.find(name, bound=job_types_of(request)))
 
     def put(self, request: Request, name: str) -> JsonAnswer:
         return self.patch(request, name)
@@ -197,6 +201,7 @@ class JobTypeView(ApiView):
     def patch(self, request: Request, name: str) -> JsonAnswer:
         job_type = types.find(name, bound=job_types_of(request))
         body = self.read_body()
+        unmask(request, body, "pause_reason", job_type.pause_reason)
         if "handler" in body:
             _keep_handler(request, job_type.handler, body["handler"])
         if "params_schema" in body:
@@ -207,7 +212,7 @@ class JobTypeView(ApiView):
             changes=_flat(body),
             actor=actor_of(request),
         )
-        return JsonAnswer(JobTypeOut.of(changed))
+        return _answer(request, changed)
 
     def delete(self, request: Request, name: str) -> NoContent:
         job_type = types.find(name, bound=job_types_of(request))
@@ -215,6 +220,10 @@ class JobTypeView(ApiView):
         _keep_secrets(request, job_type.params_schema, {})
         types.delete_type(job_type=job_type, actor=actor_of(request))
         return NoContent()
+
+
+def _answer(request: Request, job_type: JobType, **kwargs: Any) -> JsonAnswer:
+    return JsonAnswer(JobTypeOut.of(job_type, masks=masks_payload(request)), **kwargs)
 
 
 def _keep_handler(request: Request, handler: str, wanted: str) -> None:

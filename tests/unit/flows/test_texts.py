@@ -76,7 +76,7 @@ def test_changes_are_said_in_the_words_of_the_form() -> None:
             job("c"),
         ]
     }
-    assert [*map(str, changes(old, new))] == [
+    assert [*map(str, changes(old, new, shown=dict))] == [
         "a is given something else.",
         "a, time limit: now 1 h 30 min.",
         "b, for each of: [1] becomes $a.photos.",
@@ -85,7 +85,7 @@ def test_changes_are_said_in_the_words_of_the_form() -> None:
         "c: people becomes one job.",
         "Puts the steps in another order.",
     ]
-    assert changes(old, old) == []
+    assert changes(old, old, shown=dict) == []
 
 
 def test_words_of_ways_fit_between_two_boxes() -> None:
