@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +44,15 @@ def sent_by(action: Callable[[], Any]) -> list[str]:
     ):
         action()
     return [query["sql"] for query in captured]
+
+
+def locking(statements: Iterable[str]) -> list[str]:
+    """Those that may lock rows, or on SQLite the whole database, until their transaction ends."""
+    return [
+        sql
+        for sql in statements
+        if re.match("INSERT|UPDATE|DELETE|REPLACE|SAVEPOINT|BEGIN", sql) or "FOR UPDATE" in sql
+    ]
 
 
 @contextmanager

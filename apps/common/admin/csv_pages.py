@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
@@ -55,8 +55,9 @@ class ImportedRow:
 class CsvResource:
     """Imports the rows of a file through services, all or none.
 
-    A subclass gives a row of the file to the services in `write`, and returns in `cells` what each
-    of its `columns` shows of a row of the model.
+    A subclass checks in `check` what a row of the file asks for, writes in `save` what all of them
+    do, and returns in `cells` what each of its `columns` shows of a row of the model. A check locks
+    nothing: it takes seconds for a long file, and people at work would wait.
     """
 
     columns: tuple[str, ...] = ()
@@ -67,12 +68,14 @@ class CsvResource:
     def prepare(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Read what several rows need."""
 
-    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
-        """Create or change what the row describes: NEW, CHANGED or UNCHANGED, and a note."""
-        raise NotImplementedError(f"{type(self).__name__} must define write()")
+    def check(self, row: Mapping[str, str]) -> tuple[str, str]:
+        """Check the row and note what it asks for: NEW, CHANGED or UNCHANGED, and a note. Writes
+        nothing."""
+        raise NotImplementedError(f"{type(self).__name__} must define check()")
 
-    def finish(self, *, is_trial: bool) -> None:
-        """Write what concerns all rows together; what a trial run writes is rolled back."""
+    def save(self) -> None:
+        """Write what the rows ask for, within a transaction that may be repeated."""
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
 
     def cells(self, instance: Any) -> dict[str, Any]:
         """The values of the columns."""
@@ -82,24 +85,22 @@ class CsvResource:
     def import_rows(
         self, rows: Sequence[Mapping[str, str]], *, is_trial: bool
     ) -> list[ImportedRow]:
-        """Write the rows, within a transaction; a trial or an error in any row rolls it back."""
+        """Check the rows, and write them unless it is a trial or there is an error in any."""
         self.prepare(rows)
-        imported = [self._import(line, row) for line, row in enumerate(rows, start=2)]
-        if not any(row.errors for row in imported):
-            errors = _errors_of(lambda: self.finish(is_trial=is_trial))
+        imported = [self._checked(line, row) for line, row in enumerate(rows, start=2)]
+        if not is_trial and not any(row.errors for row in imported):
+            errors = _errors_of(transactional(self.save))
             imported += [ImportedRow(line=1, name="", errors=errors)] if errors else []
-        if is_trial or any(row.errors for row in imported):
-            transaction.set_rollback(True)
         return imported
 
-    def _import(self, line: int, row: Mapping[str, str]) -> ImportedRow:
+    def _checked(self, line: int, row: Mapping[str, str]) -> ImportedRow:
         outcome, note = UNCHANGED, ""
 
-        def write() -> None:
+        def check() -> None:
             nonlocal outcome, note
-            outcome, note = self.write(row)
+            outcome, note = self.check(row)
 
-        errors = _errors_of(write)
+        errors = _errors_of(check)
         name = next((row[name] for name in self.row_names if row.get(name)), "")
         return ImportedRow(
             line=line,
@@ -119,14 +120,10 @@ class CsvResource:
         return [plain_cell(cells[column]) for column in self.headers()]
 
 
-def _errors_of(write: Callable[[], None]) -> list[str]:
-    """Run it in a savepoint and return its errors, each prefixed with its column.
-
-    A lost lock is raised, because the whole import is then run again.
-    """
+def _errors_of(step: Callable[[], None]) -> list[str]:
+    """Run it and return its errors, each prefixed with its column."""
     try:
-        with transaction.atomic():
-            write()
+        step()
     except PlatformError as error:
         errors = [each.named for each in error.errors[:MAX_ERRORS]]
         return [translate(each) for each in errors or [error.detail]]
@@ -214,7 +211,7 @@ class CsvPages:
         }
         if form.is_valid():
             is_trial = "confirmed" not in request.POST
-            rows = self._imported(request, form.rows, is_trial)
+            rows = self.resource(request).import_rows(form.rows, is_trial=is_trial)
             refused = [row for row in rows if row.errors]
             summary = _summary(rows)
             if not is_trial and not refused:
@@ -232,12 +229,6 @@ class CsvPages:
             }
         page: HttpResponseBase = self.admin.page(request, "admin/csv_import.html", **context)
         return page
-
-    @transactional
-    def _imported(
-        self, request: HttpRequest, rows: Sequence[Mapping[str, str]], is_trial: bool
-    ) -> list[ImportedRow]:
-        return self.resource(request).import_rows(rows, is_trial=is_trial)
 
     def export_view(self, request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         """The rows of the list with its filters as CSV, at most MAX_EXPORTED."""

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext
 
+from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
@@ -38,13 +39,17 @@ class ExecutorResource(CsvResource):
         self._groups: dict[str, Executor] = {}
         self._members: dict[str, set[str]] = {}
         self._joining: dict[str, list[str]] = {}
+        self._known: set[str] = set()
+        # What new executors and known ones are to have.
+        self._new: dict[str, dict[str, Any]] = {}
+        self._changed: dict[str, tuple[Executor, dict[str, Any]]] = {}
 
     # --- in ---------------------------------------------------------------------------------------
     def prepare(self, rows: Sequence[Mapping[str, str]]) -> None:
         named = {row["name"] for row in rows}
         self._known = {*Executor.objects.filter(name__in=named).values_list("name", flat=True)}
 
-    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
+    def check(self, row: Mapping[str, str]) -> tuple[str, str]:
         name = row["name"]
         mistakes = Mistakes()
         given: dict[str, Any] = {"title": row["title"]} if row.get("title") else {}
@@ -54,27 +59,33 @@ class ExecutorResource(CsvResource):
         with mistakes:
             groups = self._wanted_groups(row.get("groups") or "", name)
         with mistakes:
-            executor, outcome = self._written(name, given)
+            executor, outcome = self._checked_one(name, given)
         mistakes.raise_all()
         for group in groups:
             if self._note_joining(executor, group) and outcome == UNCHANGED:
                 outcome = CHANGED
         return outcome, ""
 
-    def _written(self, name: str, given: dict[str, Any]) -> tuple[Executor, str]:
+    def _checked_one(self, name: str, given: dict[str, Any]) -> tuple[Executor, str]:
         if name not in self._known:
-            executor = executors.create_executor(name=name, actor=self.actor, **given)
-            self._known.add(name)
-            return executor, NEW
+            # A further row about it adds to what the first one says.
+            outcome = CHANGED if name in self._new else NEW
+            whole = {**self._new.get(name, {}), **given}
+            executor = self._drafted(name, whole)
+            self._new[name] = whole
+            return executor, outcome
         current = self._seen(name, "name")
-        version = current.version
         if given.get("title") == read_cell(plain_cell(current.title)):
             # Unchanged since the export, which trims blanks.
             del given["title"]
-        executor = executors.update_executor(
-            executor=current, changes=given, version=version, actor=self.actor
-        )
-        return executor, UNCHANGED if executor.version == version else CHANGED
+        _same, before = self._changed.get(name, (current, {}))
+        if not executors.differs(current, {**before, **given}):
+            return current, UNCHANGED
+        self._changed[name] = current, {**before, **given}
+        return current, CHANGED
+
+    def _drafted(self, name: str, given: dict[str, Any]) -> Executor:
+        return executors.draft_executor(name=name, actor=self.actor, now=clock.now(), **given)
 
     def _wanted_groups(self, text: str, user: str) -> list[str]:
         """The names of the groups of a cell; Invalid with each that the user cannot join."""
@@ -97,7 +108,7 @@ class ExecutorResource(CsvResource):
             if not group.is_group:
                 raise Invalid.field("groups", gettext("%s is a user, not a group.") % name)
             self._groups[name] = group
-            self._members[name] = set(executors.member_names(group))
+            self._members[name] = set(executors.member_names(group)) if group.pk else set()
 
     def _note_joining(self, executor: Executor, name: str) -> bool:
         """Whether the user is new in the group; `finish` adds all of them at once."""
@@ -107,12 +118,23 @@ class ExecutorResource(CsvResource):
         self._joining.setdefault(name, []).append(executor.name)
         return True
 
-    def finish(self, *, is_trial: bool) -> None:
+    def save(self) -> None:
+        made = {
+            name: executors.create_executor(name=name, actor=self.actor, **given)
+            for name, given in self._new.items()
+        }
+        for executor, given in self._changed.values():
+            executors.update_executor(
+                executor=executor, changes=given, version=executor.version, actor=self.actor
+            )
         for name, joining in sorted(self._joining.items()):
-            executors.change_members(group=self._groups[name], add=joining, actor=self.actor)
+            group = made.get(name) or self._groups[name]
+            executors.change_members(group=group, add=joining, actor=self.actor)
 
     def _seen(self, name: str, field: str) -> Executor:
-        """The executor of that name, if the operator may see it."""
+        """The executor of that name, if the operator may see it, or one of the rows before."""
+        if name in self._new:
+            return self._drafted(name, self._new[name])
         executor = self.visible.filter(name=name).first()
         if executor is None:
             raise Invalid.field(field, gettext("There is no person or group %s.") % repr(name[:80]))

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,12 +30,11 @@ from apps.common.readers import read_instant, read_integer, read_number
 from apps.common.zones import zone_names
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
-from apps.dispatch.services.tasks import Edit
 from apps.dispatch.services.validation import validate
 from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of
 from apps.journal.models import Source
-from apps.journal.services.edit import take_version
+from apps.journal.services.edit import Revision, require_version, take_version
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 RULE_NUMBERS = {"every_minutes", "every_days"}
@@ -80,7 +80,10 @@ class TaskResource(CsvResource):
         self._named: set[int] = set()
         self._executors: dict[str, Executor] = {}
         self._templates: dict[str, Template] = {}
-        self._edits: list[Edit] = []
+        self._new: list[Any] = []
+        self._changed: list[tuple[Any, dict[str, Any]]] = []
+        # The active rotations of each executor, with those of the rows before.
+        self._active: dict[int, int] = {}
         self._given_more: set[int] = set()
         self._zone: tzinfo = timezone.get_current_timezone()
 
@@ -95,6 +98,10 @@ class TaskResource(CsvResource):
         named = {row["executor"] for row in rows if row.get("executor")}
         executors = self.executors.filter(name__in=named)
         self._executors = {executor.name: executor for executor in executors}
+        if self._is_rotation:
+            concerned = {executor.pk for executor in self._executors.values()}
+            concerned.update(task.executor_id for task in self._found.values())
+            self._active = tasks.active_rotations(concerned)
 
     def _find(self, text: str) -> Any:
         number = read_number(text)
@@ -110,29 +117,31 @@ class TaskResource(CsvResource):
         self._named.add(task.pk)
         return task
 
-    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
+    def check(self, row: Mapping[str, str]) -> tuple[str, str]:
         if not row.get("id"):
-            self._edits.append(self._plan(row))
+            self._new.append(self._draft(row))
             return NEW, ""
-        edit = self._change(self._find(row["id"]), row)
-        if edit is None:
+        revision = self._altered(self._find(row["id"]), row)
+        if revision is None:
             return UNCHANGED, ""
-        self._edits.append(edit)
-        return CHANGED, _difference(edit)
+        return CHANGED, _difference(revision)
 
-    def finish(self, *, is_trial: bool) -> None:
-        # Executors are locked last, and never by a trial, because their pulls wait for the lock.
-        if is_trial:
-            return
+    def save(self) -> None:
+        # Pulls of the executors wait from the first task that is written for them.
         self._require_first()
+        by: Any = {"now": self.now, "actor": self.actor}
+        edits = [tasks.add(copy(task), **by) for task in self._new]
+        for task, changes in self._changed:
+            edit = tasks.change(take_version(task, task.version), changes, locks=False, **by)
+            edits += [] if edit is None else [edit]
         if self._is_rotation:
             tasks.lock_executors(self._given_more)
             tasks.require_limits(self._given_more)
-        tasks.publish(self._edits)
+        tasks.publish(edits)
 
     def _require_first(self) -> None:
         """SentBefore when this import was made before: it would create its new tasks twice."""
-        if self.once is None or not self._edits:
+        if self.once is None or not (self._new or self._changed):
             return
         sent_forms.take(self.once)
         entry = journal.Entry(
@@ -142,22 +151,35 @@ class TaskResource(CsvResource):
             event="tasks_imported",
             type_or_task=self.model.source,
             actor=self.actor,
-            data={"rows": len(self._edits)},
+            data={"rows": len(self._new) + len(self._changed)},
         )
         journal.write([entry])
 
-    def _plan(self, row: Mapping[str, str]) -> Edit:
+    def _draft(self, row: Mapping[str, str]) -> Any:
         mistakes = Mistakes()
         for name in ("title", "executor"):
             if not row.get(name):
                 message = gettext("A new task needs a cell in the column %s.") % name
                 mistakes.add(Invalid.field(name, message))
         fields = self._fields({name for name, text in row.items() if text}, row, None, mistakes)
-        task, edit = tasks.plan(self.model, fields, now=self.now, actor=self.actor, locks=False)
+        task: Any = tasks.draft(self.model, fields, now=self.now, actor=self.actor, limits=False)
+        self._count(task, None)
         self._given_more.add(task.executor_id)
-        return edit
+        return task
 
-    def _change(self, task: Any, row: Mapping[str, str]) -> Edit | None:
+    def _count(self, task: Any, was: int | None) -> None:
+        """Count an active rotation, which was one of the executor `was`; LimitReached when it is
+        one too many, with those of the rows before."""
+        of = task.executor_id if task.status == tasks.ACTIVE else None
+        if not self._is_rotation or of == was:
+            return
+        if of is not None:
+            tasks.require_room(task.executor, self._active[of])
+            self._active[of] += 1
+        if was is not None:
+            self._active[was] -= 1
+
+    def _altered(self, task: Any, row: Mapping[str, str]) -> Revision[Any] | None:
         if row.get("params") and not self.shows_params:
             raise Invalid.field(
                 "params", gettext("You may not see the params of this task; leave the cell empty.")
@@ -172,13 +194,19 @@ class TaskResource(CsvResource):
         mistakes, version = Mistakes(), task.version
         with mistakes:
             version = _number(row["version"], "version") if row.get("version") else task.version
-        current = take_version(task, version)
+        require_version(task, version)
+        current = copy(task)
         with self._hidden_params():
             changes = self._fields(fields, row, current, mistakes)
-        if not {"executor", "status"}.isdisjoint(changes):
-            self._given_more.add(changes.get("executor", current.executor).pk)
         with self._hidden_params():
-            return tasks.change(current, changes, now=self.now, actor=self.actor, locks=False)
+            revision = tasks.alter(current, changes, now=self.now, limits=False)
+        if not revision.changed:
+            return None
+        self._count(current, task.executor_id if task.status == tasks.ACTIVE else None)
+        if not {"executor", "status"}.isdisjoint(changes):
+            self._given_more.add(current.executor_id)
+        self._changed.append((task, changes))
+        return revision
 
     @contextmanager
     def _hidden_params(self) -> Iterator[None]:
@@ -298,12 +326,11 @@ class TaskResource(CsvResource):
         return cells
 
 
-def _difference(edit: Edit) -> str:
+def _difference(revision: Revision[Any]) -> str:
     """`priority 0 → 5` for each changed field; of params only their name."""
-    data = edit.entry.data or {}
-    parts = []
-    for name, after in data["after"].items():
-        before = data["before"][name]
+    parts, was = [], revision.before
+    for name, after in revision.after.items():
+        before = was[name]
         if isinstance(after, dict):
             parts.append(name_of(name))
             continue

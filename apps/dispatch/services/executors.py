@@ -4,6 +4,7 @@ journal entry, and raises the plan version of everybody whose queue it could cha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from typing import Any
 
@@ -47,14 +48,8 @@ def create_executor(
     actor: str,
 ) -> Executor:
     """A new user or group, as its name says. Invalid when the name is taken."""
-    mistakes = Mistakes()
-    with mistakes:
-        names.kind_of(name)
-    with mistakes:
-        _check_title(title)
-    mistakes.raise_all()
     now = clock.now()
-    executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
+    executor = draft_executor(name=name, title=title, enabled=enabled, actor=actor, now=now)
     if Executor.objects.filter(name=name).exists():
         raise Invalid.field("name", _("{name} exists already; edit it instead.", name=name))
     with unless_taken(_("Somebody else has just created {name}; edit it instead.", name=name)):
@@ -63,6 +58,28 @@ def create_executor(
     if members:
         change_members(group=executor, add=members, actor=actor)
     return executor
+
+
+def draft_executor(
+    *, name: str, title: str = "", enabled: bool = True, actor: str, now: datetime
+) -> Executor:
+    """A valid new executor that is not written, whether or not its name is taken."""
+    mistakes = Mistakes()
+    with mistakes:
+        names.kind_of(name)
+    with mistakes:
+        _check_title(title)
+    mistakes.raise_all()
+    return _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
+
+
+def differs(executor: Executor, changes: dict[str, Any]) -> bool:
+    """Whether the changes of title and `enabled` would change anything; Invalid as
+    `update_executor`, and writes nothing."""
+    revision = Revision(copy(executor))
+    changed = revision.fill(changes)
+    _check_title(revision.row.title)
+    return bool(changed)
 
 
 @transactional

@@ -117,19 +117,26 @@ def plan(
 ) -> tuple[TaskT, Edit]:
     """Validate and write a new task; `logged` goes into the journal entry.
 
-    Without `locks` the caller has called `lock_executors`; or it ends with that and
-    `require_limits`, or with a rollback.
+    Without `locks` the caller has called `lock_executors`.
     """
     if locks:
         lock_executors([fields["executor"].pk])
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
     if isinstance(task, OnceTask):
         task.part_of = part_of
+    return task, add(task, now=now, actor=actor, **logged)
+
+
+def add(task: Task, *, now: datetime, actor: str, **logged: Any) -> Edit:
+    """Write a task that `draft` has made.
+
+    Without a lock of its executor the caller ends with `lock_executors` and `require_limits`.
+    """
     _use_template(task.template, now)
     task.save(force_insert=True)
     after = {**task.journal_values(), **logged.pop("after", {})}
     entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **logged)
-    return task, Edit(frozenset({task.executor_id}), entry)
+    return Edit(frozenset({task.executor_id}), entry)
 
 
 def draft(
@@ -139,8 +146,9 @@ def draft(
     now: datetime,
     actor: str,
     effective_from: datetime | None = None,
+    limits: bool = True,
 ) -> TaskT:
-    """A valid new task that is not written."""
+    """A valid new task that is not written. Without `limits` the caller counts rotations."""
     check_names(model, fields)
     start_at = fields.get("start_at") or now
     task: TaskT = model.made(  # type: ignore[assignment]
@@ -149,7 +157,8 @@ def draft(
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
     check(task, template_is_new=True, due_since=task.start_at)
-    _require_limit(task, was_counted=False)
+    if limits:
+        _require_limit(task, was_counted=False)
     return task
 
 
@@ -164,7 +173,8 @@ def change(
 ) -> Edit | None:
     """Validate the changes and write them to the locked row; None when they change nothing.
 
-    `locks` as for `plan`.
+    Without `locks` the caller has called `lock_executors`; or it ends with that and
+    `require_limits`.
     """
     if locks and not {"executor", "status"}.isdisjoint(changes):
         lock_executors([current.executor_id, changes.get("executor", current.executor).pk])
@@ -182,8 +192,10 @@ def _save(revision: Revision[Any], event: str, old_executor: int, **logged: Any)
     return None if entry is None else Edit(executors, entry)
 
 
-def alter(current: TaskT, changes: dict[str, Any], *, now: datetime) -> Revision[TaskT]:
-    """Set the changes on the locked row and validate them; writes nothing."""
+def alter(
+    current: TaskT, changes: dict[str, Any], *, now: datetime, limits: bool = True
+) -> Revision[TaskT]:
+    """Set the changes on the row and validate them; writes nothing. `limits` as for `draft`."""
     model = type(current)
     check_names(model, changes)
     if current.status == DELETED:
@@ -201,7 +213,8 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime) -> Revision
         template_is_new=current.template_id != old_template,
         due_since=now if is_new else None,
     )
-    _require_limit(current, was_counted=was_active and old_executor == current.executor_id)
+    if limits:
+        _require_limit(current, was_counted=was_active and old_executor == current.executor_id)
     if isinstance(current, RotateTask) and _is_another_series(current, changed, had_ended):
         current.effective_from = now
     return revision
@@ -311,8 +324,13 @@ def _require_limit(task: Task, *, was_counted: bool) -> None:
     if not isinstance(task, RotateTask) or task.status != ACTIVE or was_counted:
         return
     active = RotateTask.objects.filter(executor=task.executor_id, status=ACTIVE)
-    if active.exclude(pk=task.pk).count() >= conf.ROTATIONS_PER_EXECUTOR:
-        raise _too_many_rotations(task.executor)
+    require_room(task.executor, active.exclude(pk=task.pk).count())
+
+
+def require_room(executor: Executor, active: int) -> None:
+    """LimitReached when one more active rotation is too many beside the other ones."""
+    if active >= conf.ROTATIONS_PER_EXECUTOR:
+        raise _too_many_rotations(executor)
 
 
 def _too_many_rotations(executor: Executor) -> LimitReached:

@@ -59,6 +59,16 @@ class Revision(Generic[RowT]):
         names = [name for name in self._stored if name in self._before]
         return [name for name in (*names, *others) if self._differs(name)]
 
+    @property
+    def before(self) -> dict[str, Any]:
+        """What is `changed`, as it was."""
+        return {name: self._before[name] for name in self.changed}
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """What is `changed`, as it is now."""
+        return {name: self.row.journal_value(name) for name in self.changed}
+
     def _differs(self, name: str) -> bool:
         if name not in self._stored:
             return bool(self._before[name] != self.row.journal_value(name))
@@ -75,8 +85,7 @@ class Revision(Generic[RowT]):
     def save(self, event: str, *, now: datetime, actor: str, **logged: Any) -> Entry | None:
         """Save what differs; returns the entry, which the caller writes."""
         columns = [name for name in self._stored if self._differs(name)]
-        changed = self.changed
-        if not columns and not changed:
+        if not columns and not self.changed:
             return None
         stamps = self.row.next_version(now=now, actor=actor)
         self.row.save(update_fields=[*columns, *stamps])
@@ -85,8 +94,8 @@ class Revision(Generic[RowT]):
             event,
             now=now,
             actor=actor,
-            before={name: self._before[name] for name in changed},
-            after={name: self.row.journal_value(name) for name in changed},
+            before=self.before,
+            after=self.after,
             **logged,
         )
 

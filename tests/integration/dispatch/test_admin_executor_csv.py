@@ -17,6 +17,7 @@ from apps.dispatch.services.executors import member_names
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.pages import csv_of, form_of, text_of
+from tests.statements import locking, sent_by
 
 LIST = "/admin/dispatch/executor/"
 
@@ -38,6 +39,19 @@ def test_trial_run_changes_nothing_and_the_import_what_it_announced(admin_client
     assert not Executor.objects.get(name="uid_b").enabled
     again = admin_client.post(f"{LIST}import/", {"text": GOOD})
     assert "0 new, 0 changed, 3 unchanged" in text_of(again)
+
+
+def test_trial_locks_nothing_that_people_at_work_wait_for(admin_client: Client) -> None:
+    factories.group("gid_old", ["uid_b", "uid_c"])
+    text = f"{GOOD}uid_c,Cat,no,gid_n gid_old\r\nuid_a,Anna,,gid_old\r\n"
+    trials: list[Any] = []
+    statements = sent_by(lambda: trials.append(admin_client.post(f"{LIST}import/", {"text": text})))
+    assert "2 new, 3 changed, 0 unchanged" in text_of(trials[0])
+    assert locking(statements) == []
+    admin_client.post(f"{LIST}import/", form_of(trials[0], "confirmed"))
+    assert Executor.objects.get(name="uid_a").title == "Anna"
+    assert member_names(Executor.objects.get(name="gid_n")) == ["uid_a", "uid_b", "uid_c"]
+    assert member_names(Executor.objects.get(name="gid_old")) == ["uid_a", "uid_b", "uid_c"]
 
 
 def test_file_as_long_as_may_be_is_confirmed_as_browsers_send_it(admin_client: Client) -> None:
