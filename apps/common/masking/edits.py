@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from apps.common.errors import FieldError, Invalid
@@ -14,6 +15,8 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
 _ABSENT = object()
+# Places that a refusal names.
+MAX_ERRORS = 20
 
 _NEW = _("{mask} stands for a secret only at the place where it was shown; write the value.")
 _TEXT = _(
@@ -30,13 +33,15 @@ def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
     """The edited JSON value with the secrets of the stored one where their masks were left.
 
     A mask stands for what is stored at the same path; in lists of the same length, in an element
-    that is otherwise unchanged; in a text, if all of it is as it was shown. Invalid names each
-    place, below `field`, where one is left over.
+    that is otherwise unchanged; in a text, if all of it is as it was shown. Invalid names the
+    first places, below `field`, where one is left over.
     """
     if not _has_mask(edited):
         return edited
     left: list[FieldError] = []
-    merged = _merged(edited, stored, redact(stored), field, left)
+    merged: Any = None
+    with suppress(_Enough):
+        merged = _merged(edited, stored, redact(stored), field, left)
     if left:
         raise Invalid(joined(each.named for each in left[:3]), errors=left)
     return merged
@@ -120,3 +125,9 @@ def _masks(value: Any, path: str) -> Iterator[str]:
 
 def _leave(left: list[FieldError], path: str, why: Message) -> None:
     left.append(FieldError(path, Invalid.code, Message(why.template, mask=MASK)))
+    if len(left) == MAX_ERRORS:
+        raise _Enough
+
+
+class _Enough(Exception):
+    """No more places are named."""

@@ -357,6 +357,14 @@ def test_masks_of_a_new_value_are_refused() -> None:
     assert merge({"a": {"token": "x"}}, None) == {"a": {"token": "x"}}
 
 
+def test_refusal_of_many_masks_names_the_first_places(subtests: pytest.Subtests) -> None:
+    """A page or answer that named all of a long value would take seconds and megabytes."""
+    for value in ([MASK] * 5000, {f"k{n}": MASK for n in range(900)}, [[[f"x {MASK}"]] * 5000]):
+        with subtests.test(str(value)[:20]), pytest.raises(Invalid) as refused:
+            merge({"t": value}, {"t": value[:-1] if isinstance(value, list) else {}})
+        assert len(refused.value.errors) == 20
+
+
 def test_mask_that_is_stored_itself_may_stay() -> None:
     stored = {"note": MASK, "token": MASK, "list": [MASK, "token=x"]}
     assert merge(redact(stored), stored) == stored
