@@ -21,7 +21,6 @@ from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.key_choice import KeyInput
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import Checker
-from apps.common.masking import redact
 from apps.common.readers import read_integer
 from apps.flows.rules import shapes, texts
 from apps.flows.rules.references import FROM
@@ -174,7 +173,10 @@ class StepForm(OneRow):
 
     def __init__(self, data: Any, *, number: int, had: Mapping[str, Any] | None) -> None:
         """`had` is the step in the definition that is edited; `number` counts from 0."""
-        super().__init__(data, prefix="steps", number=number, had=had, initial=_shown(had))
+        # The step as the row shows it.
+        self._shown = None if had is None else masked_step(had)
+        initial = {} if self._shown is None else _initial(self._shown)
+        super().__init__(data, prefix="steps", number=number, had=had, initial=initial)
         if data is None and had is None:
             self.initial["kind"] = shapes.TASK
 
@@ -259,20 +261,20 @@ class StepForm(OneRow):
         return given
 
     def _take(self, step: dict[str, Any], name: str, part: _Part) -> None:
-        text, had = self.cleaned_data[name].strip(), self.had
-        if had is not None and text == part.shown(shown := masked_step(had)):
+        text, shown = self.cleaned_data[name].strip(), self._shown
+        if shown is not None and text == part.shown(shown):
             self._masked |= {key: shown[key] for key in part.keys if key in shown}
             return
         for key in part.keys:
             step.pop(key, None)
         if text:
-            self._read(step, name, lambda: part.read(text), had or {})
+            self._read(step, name, lambda: part.read(text), self.had or {})
 
     def _take_given(self, step: dict[str, Any], key: str) -> None:
         step.pop(key, None)
-        stored, text = _given(self.had), self.given_text
-        if stored is not None and text == _given_text(stored):
-            step[key], self._masked[key] = stored, redact(stored)
+        stored, shown, text = _given(self.had), _given(self._shown), self.given_text
+        if shown is not None and text == texts.given_text(shown):
+            step[key], self._masked[key] = stored, shown
         elif text:
             self._read(step, "given", lambda: {key: texts.read_given(text)}, {key: stored})
 
@@ -316,10 +318,6 @@ def _given(had: Mapping[str, Any] | None) -> Any:
     return next((had[name] for name in _GIVEN.values() if name in had), None) if had else None
 
 
-def _given_text(given: Mapping[str, Any]) -> str:
-    return texts.given_text(redact(given))
-
-
 def _keep(step: dict[str, Any], key: str, value: Any, usual: Any) -> None:
     """Put the value into the step, unless it is the usual one and the step says nothing of it."""
     if value != usual:
@@ -328,18 +326,17 @@ def _keep(step: dict[str, Any], key: str, value: Any, usual: Any) -> None:
         del step[key]
 
 
-def _shown(had: Mapping[str, Any] | None) -> dict[str, Any]:
-    if had is None:
-        return {}
-    given, shown = _given(had), masked_step(had)
+def _initial(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the fields for a step as it is shown."""
+    given = _given(shown)
     return {
         **{name: part.shown(shown) for name, part in _PARTS.items()},
-        "name": had["name"],
-        "kind": had["kind"],
-        "when": had.get("when", shapes.SUCCESS),
-        "optional": had.get("optional", False),
-        "is_everybody": had.get("quota", 1) is None,
-        "given": "" if given is None else _given_text(given),
+        "name": shown["name"],
+        "kind": shown["kind"],
+        "when": shown.get("when", shapes.SUCCESS),
+        "optional": shown.get("optional", False),
+        "is_everybody": shown.get("quota", 1) is None,
+        "given": "" if given is None else texts.given_text(given),
     }
 
 
