@@ -27,7 +27,7 @@ from apps.common.errors import Invalid
 from apps.common.json.search import require_unmasked
 from apps.common.lookups import folding
 from apps.common.masking import redact
-from apps.common.masking.search import says
+from apps.common.masking.search import is_said, may_say
 from apps.common.readers import read_key, read_number
 from apps.dispatch.rules.task import read_label
 from apps.jobs.models import Job
@@ -131,11 +131,15 @@ def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
     model_admin = _searched(request, JournalEntry)
     if model_admin is None:
         return None
-    wanted = says("error", term.text)
+    wanted = may_say("error", term.text)
     if term.key is not None:
         wanted |= Q(error_key=term.key)
-    entries = newest(model_admin.get_queryset(request), MAX_ENTRIES).filter(wanted)
-    found = errors_in(request, entries, limit=MAX_SHOWN + 1)
+
+    def is_meant(entry: JournalEntry) -> bool:
+        return entry.error_key == term.key or is_said(entry.error, term.text)
+
+    entries = newest(model_admin.get_queryset(request), MAX_ENTRIES)
+    found = errors_in(request, entries, wanted, is_meant, limit=MAX_SHOWN + 1)
     hits = [Hit(each.url, each.title, each.detail, each.acts) for each in found[:MAX_SHOWN]]
     return HitGroup(gettext("Errors"), hits, len(found) > MAX_SHOWN) if hits else None
 

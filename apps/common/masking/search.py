@@ -3,24 +3,38 @@ piece by piece."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import F, Func, Q, TextField
 
-from apps.common.lookups import IContains
-from apps.common.masking import MASK, redact_line
+from apps.common.lookups import IContains, folding
+from apps.common.masking import MASK, redact, redact_line
 from apps.common.masking.names import patterns
 
 
 def says(column: str, text: str) -> Q:
-    """The rows that have the text, in letters of either case, in the column as it is shown."""
-    found = Q(IContains(Masked(F(column)), text))
+    """The rows that have the text, in letters of either case, in the column as it is shown.
+
+    MariaDB masks 10 KB in 40 ms: where many rows may be long, ask for `may_say` and `is_said`.
+    """
     # Few texts are masked, because what has not even the rest of it is left out first.
+    return may_say(column, text) & Q(IContains(Masked(F(column)), text))
+
+
+def may_say(column: str, text: str) -> Q:
+    """The rows that have the text in the column as it is stored, so perhaps as it is shown."""
+    found = Q()
     for part in filter(None, text.split(MASK)):
-        found = Q(**{f"{column}__icontains": part}) & found
+        found &= Q(**{f"{column}__icontains": part})
     return found
+
+
+def is_said(value: str, text: str) -> bool:
+    """Whether the value has the text, in letters of either case, as it is shown."""
+    return re.search(folding(text), redact(value)) is not None
 
 
 class Masked(Func):
