@@ -165,16 +165,29 @@ def redis_problem() -> str:
     return ""
 
 
+def static_problem() -> str:
+    """Why each page would be a failure, or ""; the API works without static files."""
+    if settings.DEBUG or _manifest().exists():
+        return ""
+    return (
+        f"No page can be shown: {settings.STATIC_ROOT} has no static files. Run "
+        "`manage.py collectstatic --no-input`, then start the web server again."
+    )
+
+
 def collect_static(var: Path) -> None:
     """Collect static files into STATIC_ROOT if a source file has changed since the last time."""
     stamp = var / "static.stamp"
     wanted = _static_fingerprint()
-    manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
-    if stamp.exists() and stamp.read_text() == wanted and manifest.exists():
+    if stamp.exists() and stamp.read_text() == wanted and _manifest().exists():
         return
     stamp.unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, clear=True, verbosity=0)
     stamp.write_text(wanted)
+
+
+def _manifest() -> Path:
+    return Path(settings.STATIC_ROOT) / "staticfiles.json"
 
 
 def _static_fingerprint() -> str:

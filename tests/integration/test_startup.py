@@ -198,9 +198,10 @@ def static(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> St
 
 
 def test_static_files_are_collected_once_and_again_when_they_change(static: Static) -> None:
+    assert "Run `manage.py collectstatic --no-input`" in startup.static_problem()
     for _ in range(2):
         startup.collect_static(static.var)
-    assert static.collected == 1
+    assert (static.collected, startup.static_problem()) == (1, "")
     static.source.write_text("a{color:red}")
     startup.collect_static(static.var)
 

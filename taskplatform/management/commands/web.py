@@ -39,9 +39,10 @@ class Command(BaseCommand):
         workers = options["workers"]
         for problem in web.problems(connections, workers):
             self.stderr.write(problem)
-        if problem := startup.types_problem():
-            self.stderr.write(problem)
         dialect = options["asyncflow"]
+        for problem in (startup.types_problem(), "" if dialect else startup.static_problem()):
+            if problem:
+                self.stderr.write(problem)
         port = dict(conf.ASYNCFLOW_PORTS)[dialect] if dialect else options["port"]
         chosen, variables = web.several(workers, port)
         os.environ.update(variables)
