@@ -242,6 +242,7 @@ def test_export_reads_in_chunks_and_says_when_it_is_too_much(
 
 
 # --- edits ----------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_changed_cells_are_the_only_ones_written(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
