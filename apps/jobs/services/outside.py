@@ -162,7 +162,9 @@ class _Hold:
         self._holder = Holder(worker, request.host, caller.client, request.lease or unpromised)
         self._request = Request(caller.client, request.request_id, request.content)
 
-    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], HoldAnswer]:
+    def exchange(
+        self, outcomes: Sequence[Outcome], *, is_repeated: bool = False
+    ) -> tuple[list[str | PlatformError], HoldAnswer]:
         """Throttled when the worker has neither a place in the register nor outcomes to settle."""
         if not (outcomes or self._calling.has_place):
             raise register.no_place(self._caller.client)
@@ -186,8 +188,11 @@ class _Hold:
             except IntegrityError:
                 # The same request was faster.
                 earlier = self._request.earlier()
-                if earlier is None:
+                if earlier is None and is_repeated:
                     raise
+                if earlier is None:
+                    # Its short leases are over by now, so it is no answer.
+                    return self.exchange(outcomes, is_repeated=True)
             else:
                 if jobs or not (earlier := self._request.earlier()):
                     return answers, self._answer(jobs, is_lost=recent.losses > losses)

@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.jobs.api.held import HeldOut
 from apps.jobs.models import Hold, Job, Worker
 from apps.jobs.services import outside
-from apps.jobs.services.request import forget_requests
+from apps.jobs.services.request import Request, forget_requests
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
@@ -249,3 +249,28 @@ def test_answer_holds_no_more_than_fits_and_one_job_at_least(
 
 def _report(job: dict[str, Any]) -> dict[str, Any]:
     return {"id": job["id"], "lease_token": job["lease_token"]}
+
+
+@pytest.mark.both
+def test_request_whose_faster_twin_is_over_by_now_holds_anew(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin comes after this one has looked for it, and its leases end before it looks again."""
+    job = factories.job()
+    over = clock.now() - timedelta(seconds=1)
+    Hold.objects.create(
+        client="", request_id="x", token="t", job_ids=[], answer=[], expires_at=over
+    )
+    asked = {"worker": "pi-1", "types": ["mail"], "request_id": "r-1"}
+    look, looks = Request.earlier, list[Request]()
+
+    def late(self: Request) -> Any:
+        looks.append(self)
+        if len(looks) == 1:
+            Hold.objects.update(client=self._client, request_id=self._request_id)
+            return None
+        return look(self)
+
+    monkeypatch.setattr(Request, "earlier", late)
+    answer = api.post("/api/v1/jobs/hold/", asked)
+    assert [each["id"] for each in answer.json()["jobs"]] == [str(job.pk)]
