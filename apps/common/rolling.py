@@ -13,6 +13,7 @@ from apps.common import clock, ids, partitions
 from apps.common.db import fetch, instant, table
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.common.partitions import CannotRoll, Partition
+from apps.common.parts import Span
 
 # Until a partition is over that takes the rows of a month, and until its last row has ended.
 LAG = partitions.LONGEST + timedelta(days=1)
@@ -73,7 +74,7 @@ class RollingArchive:
     `rows` names them for people, `sweep` is the name of the sweep that rolls, `mover` that of the
     one that fills the archive. `record` writes to the journal how many rows go with which
     partition; it is called before the drop, which is no part of any transaction. While
-    `is_needed` says so of the first and the last row of a partition, it stays.
+    `is_needed` says so of the rows between its first and its last one, a partition stays.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class RollingArchive:
         mover: str,
         retention: Callable[[], timedelta],
         record: Callable[[int, str, datetime], None],
-        is_needed: Callable[[int, int], bool] = lambda _first, _last: False,
+        is_needed: Callable[[Span], bool] = lambda _span: False,
     ) -> None:
         self.sweep = sweep
         self._model, self._rows, self._mover = model, rows, mover
@@ -156,7 +157,7 @@ class RollingArchive:
         ends_at: datetime = instant(latest)
         if ends_at >= before:
             return ends_at
-        if self._is_needed(first, last):
+        if self._is_needed(Span(first, last)):
             return before + NEEDED_AGAIN
         self._record(rows, partition.name, now)
         return None

@@ -111,7 +111,7 @@ class ExecutorResource(CsvResource):
             self._members[name] = set(executors.member_names(group)) if group.pk else set()
 
     def _note_joining(self, executor: Executor, name: str) -> bool:
-        """Whether the user is new in the group; `finish` adds all of them at once."""
+        """Whether the user is new in the group; `save` adds all of them at once."""
         if executor.name in self._members[name]:
             return False
         self._members[name].add(executor.name)

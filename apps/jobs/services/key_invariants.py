@@ -16,7 +16,7 @@ from apps.jobs.models import Job, JobType, KeyState
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.action_effects import limit_id_of
 
-# The sweep looks at each key once a minute.
+# The sweep comes round to each key within a minute.
 ADMITTED_WITHIN = timedelta(minutes=2)
 APART = timedelta(seconds=APART_SECONDS)
 

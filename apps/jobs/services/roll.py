@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from apps.common.db import transactional
-from apps.common.parts import Span
 from apps.common.rolling import RollingArchive
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob
@@ -33,5 +32,5 @@ ROLLING = RollingArchive(
     mover=archive.SWEEP,
     retention=lambda: conf.JOB_RETENTION,
     record=_forget,
-    is_needed=lambda first, last: parts.is_kept_among(Span(first, last)),
+    is_needed=parts.is_kept_among,
 )
