@@ -115,7 +115,7 @@ MIDDLEWARE = [
     "apps.common.api.middleware.LanguageMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "taskplatform.sign_ins.LongFormMiddleware",
+    "taskplatform.long_forms.LongFormMiddleware",
     "apps.common.api.middleware.ZoneMiddleware",
     "taskplatform.people.PeopleMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
 from axes.backends import AxesStandaloneBackend
 from django.conf import settings
-from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.http import HttpRequest, HttpResponseBase, parse_cookie
 from django.utils.crypto import get_random_string
@@ -26,17 +24,13 @@ from django.utils.crypto import get_random_string
 from apps.access import throttles
 from apps.access.conf import conf
 from apps.access.rules.clients import Rate
-from apps.common.api.addresses import is_for_programs
 from apps.common.api.parsers import declares_more
-from apps.common.api.problems import by_status, error_response
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
 logger = logging.getLogger(__name__)
 
 # More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_BYTES = 16_384
-# The JSON of the largest form, each of its letters written as %XX; files come in another way.
-MAX_FORM_BYTES = 3 * 1024 * 1024
 DEVICE_COOKIE = "__Host-device" if settings.SESSION_COOKIE_SECURE else "device"
 # The longest time that browsers keep a cookie.
 _DEVICE_SECONDS = 400 * 86_400
@@ -44,7 +38,6 @@ _MOST_NAMES = 10
 # The letters of a name in the log.
 _MAX_NAME = 150
 _SALT = "taskplatform.device"
-_FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
     It looks and does not count; `Backend` decides.
     """
     if declares_more(environ, MAX_BYTES):
-        return _too_large()
+        return too_large()
     fields = parse_qs(environ["wsgi.input"].read().decode("utf-8", "replace"))
     environ["wsgi.input"].seek(0)
     device = Device.of(parse_cookie(environ.get("HTTP_COOKIE", "")))
@@ -137,29 +130,6 @@ def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
     limits = _limits(name, address, device)
     wait = max(throttles.seconds_left(each, rate) or 0 for each, rate in limits.items())
     return _too_many(name, address, wait) if wait else None
-
-
-class LongFormMiddleware:
-    """Sends those who have not signed in to do so, before a long form of theirs is read.
-
-    Django reads each form for its token before it asks whose it is, and decoding a long one takes
-    seconds. Nobody may send one that takes longer than half of one. Programs show their keys first.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        path = request.path_info
-        if is_for_programs(path) or not declares_more(request.META, MAX_BYTES):
-            return self.get_response(request)
-        if path == str(settings.LOGIN_URL):
-            return error_response(request, _too_large())
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        if request.content_type == _FORM and declares_more(request.META, MAX_FORM_BYTES):
-            return error_response(request, by_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
-        return self.get_response(request)
 
 
 def _counted(limits: Mapping[str, Rate]) -> int:
@@ -173,5 +143,6 @@ def _too_many(name: str, address: str, wait: int) -> PlatformError:
     return Throttled(message, retry_after=wait)
 
 
-def _too_large() -> PlatformError:
+def too_large() -> PlatformError:
+    """The refusal of more than MAX_BYTES for a sign-in."""
     return TooLarge(f"A name and a password need no more than {MAX_BYTES} bytes.")
