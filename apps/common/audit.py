@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import connection, models
@@ -25,7 +26,7 @@ MAX_REPORTED = 20
 RECENT = 20_000
 # How far times written by two processes may be out of order: their clocks are corrected by the
 # database every ten seconds, and a thread may wait between reading the clock and writing.
-APART_SECONDS = 5
+APART = timedelta(seconds=5)
 # Between finding something and checking again.
 AGAIN_AFTER_SECONDS = 1.0
 

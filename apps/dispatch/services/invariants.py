@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.audit import (
-    APART_SECONDS,
+    APART,
     MAX_FOUND,
     Breach,
     Check,
@@ -179,7 +179,7 @@ def _dispatches(_recent: int) -> CheckResult:
         RowRule(
             "I17",
             "finished_at < dispatched_at AND "
-            f"{seconds_from('finished_at', 'dispatched_at')} > {APART_SECONDS}",
+            f"{seconds_from('finished_at', 'dispatched_at')} > {APART.seconds}",
             _("ended at %(finished_at)s, before it was handed out at %(dispatched_at)s"),
             ("finished_at", "dispatched_at"),
         ),

@@ -57,11 +57,11 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-Step = Mapping[str, Any]
+WrittenStep = Mapping[str, Any]
 
 
 def changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], *, shown: Callable[[Step], Step]
+    old: Mapping[str, Any], new: Mapping[str, Any], *, shown: Callable[[WrittenStep], WrittenStep]
 ) -> list[Message]:
     """A sentence for each difference: those of the params, then those of the steps in their order,
     each as it is `shown`. Both are definitions without faults."""
@@ -80,7 +80,7 @@ def _of_params(old: Any, new: Any) -> Iterator[Message]:
 
 
 def _of_steps(
-    old: Mapping[str, Any], new: Mapping[str, Any], shown: Callable[[Step], Step]
+    old: Mapping[str, Any], new: Mapping[str, Any], shown: Callable[[WrittenStep], WrittenStep]
 ) -> Iterator[Message]:
     was = {step["name"]: step for step in old["steps"]}
     now = {step["name"]: step for step in new["steps"]}
@@ -96,7 +96,9 @@ def _of_steps(
         yield _("Puts the steps in another order.")
 
 
-def _of_step(name: str, old: Step, new: Step, shown: Callable[[Step], Step]) -> Iterator[Message]:
+def _of_step(
+    name: str, old: WrittenStep, new: WrittenStep, shown: Callable[[WrittenStep], WrittenStep]
+) -> Iterator[Message]:
     if old["kind"] != new["kind"]:
         kinds = {"old": _KINDS[old["kind"]], "new": _KINDS[new["kind"]]}
         yield _("{field}: {old} becomes {new}.", field=name, **kinds)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, ids
 from apps.common.audit import (
-    APART_SECONDS,
+    APART,
     MAX_FOUND,
     Breach,
     Check,
@@ -35,7 +35,6 @@ from apps.journal.services.retention import complete_from
 
 # The rescue must have run this long after the end of a lease, plus its own period.
 RESCUED_WITHIN = timedelta(minutes=1)
-APART = timedelta(seconds=APART_SECONDS)
 
 
 def _listed(states: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, ids
-from apps.common.audit import APART_SECONDS, MAX_FOUND, Breach, Check, CheckResult, say
+from apps.common.audit import APART, MAX_FOUND, Breach, Check, CheckResult, say
 from apps.common.db import fetch, table
 from apps.common.errors import Invalid
 from apps.jobs.models import Job, JobType, KeyState
@@ -18,7 +18,6 @@ from apps.jobs.services.action_effects import limit_id_of
 
 # The sweep comes round to each key within a minute.
 ADMITTED_WITHIN = timedelta(minutes=2)
-APART = timedelta(seconds=APART_SECONDS)
 
 _PLACED = "status IN ({})".format(", ".join(f"'{status}'" for status in t.PLACED))
 _BLOCKED_LONG = f"b.status = '{t.BLOCKED}' AND b.created_at < %s AND b.run_at < %s"
