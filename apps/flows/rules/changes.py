@@ -58,11 +58,10 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
 
 
 WrittenStep = Mapping[str, Any]
+Shown = Callable[[WrittenStep], WrittenStep]
 
 
-def changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], *, shown: Callable[[WrittenStep], WrittenStep]
-) -> list[Message]:
+def changes(old: Mapping[str, Any], new: Mapping[str, Any], *, shown: Shown) -> list[Message]:
     """A sentence for each difference: those of the params, then those of the steps in their order,
     each as it is `shown`. Both are definitions without faults."""
     return [*_of_params(old.get("params"), new.get("params")), *_of_steps(old, new, shown)]
@@ -79,9 +78,7 @@ def _of_params(old: Any, new: Any) -> Iterator[Message]:
         yield _("Params: {change}", change=each)
 
 
-def _of_steps(
-    old: Mapping[str, Any], new: Mapping[str, Any], shown: Callable[[WrittenStep], WrittenStep]
-) -> Iterator[Message]:
+def _of_steps(old: Mapping[str, Any], new: Mapping[str, Any], shown: Shown) -> Iterator[Message]:
     was = {step["name"]: step for step in old["steps"]}
     now = {step["name"]: step for step in new["steps"]}
     for name, step in now.items():
@@ -96,9 +93,7 @@ def _of_steps(
         yield _("Puts the steps in another order.")
 
 
-def _of_step(
-    name: str, old: WrittenStep, new: WrittenStep, shown: Callable[[WrittenStep], WrittenStep]
-) -> Iterator[Message]:
+def _of_step(name: str, old: WrittenStep, new: WrittenStep, shown: Shown) -> Iterator[Message]:
     if old["kind"] != new["kind"]:
         kinds = {"old": _KINDS[old["kind"]], "new": _KINDS[new["kind"]]}
         yield _("{field}: {old} becomes {new}.", field=name, **kinds)
