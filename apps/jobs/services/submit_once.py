@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.db import IntegrityError
 
 from apps.common.db import transactional
+from apps.common.errors import PlatformError
 from apps.jobs.models import Bounds
 from apps.jobs.services.request import Request
 from apps.jobs.services.submit import Submission, Submitted, submit_everywhere, submit_many
@@ -19,6 +20,7 @@ def submit_once(
     by: str,
     bounds: Bounds,
     everywhere: bool = False,
+    is_repeated: bool = False,
 ) -> list[Submitted]:
     """As `submit_many`, or `submit_everywhere` of one; a repeat gets the first answer, whatever has
     become of the jobs.
@@ -27,16 +29,20 @@ def submit_once(
     """
     if not request.is_repeatable:
         return _make(jobs, by, bounds, everywhere)
-    earlier = request.earlier()
-    if earlier is None:
-        try:
-            return _make_once(jobs, request, by, bounds, everywhere)
-        except IntegrityError:
-            # The same request came twice at once, and the other one was faster.
-            earlier = request.earlier()
-            if earlier is None:
-                raise
-    return earlier.submitted
+    try:
+        return _make_once(jobs, request, by, bounds, everywhere)
+    except (IntegrityError, PlatformError) as refused:
+        # Hardly any is a repeat, so only one that is refused, perhaps for what has changed since,
+        # asks for the first answer.
+        earlier = request.earlier()
+        if earlier is None and (is_repeated or isinstance(refused, PlatformError)):
+            raise
+    if earlier is not None:
+        return earlier.submitted
+    # The time of the one that had the id is over.
+    return submit_once(
+        jobs, request=request, by=by, bounds=bounds, everywhere=everywhere, is_repeated=True
+    )
 
 
 @transactional

@@ -11,7 +11,8 @@ import pytest
 
 from apps.common import clock
 from apps.jobs.api import jobs as view
-from apps.jobs.models import Hold, Job
+from apps.jobs.models import Hold, Job, JobType
+from apps.jobs.services.type_snapshots import type_snapshots
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 from tests.statements import sent_by
@@ -66,10 +67,16 @@ def test_repeated_request_gets_the_first_answer(
     api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
 ) -> None:
     """I35: also after the job has ended, changed or gone, until nobody repeats it any more."""
+
+    def need(*names: str) -> None:
+        JobType.objects.update(params_schema={"type": "object", "required": names})
+        type_snapshots(max_age=0)
+
     fates: dict[str, Callable[[], Any]] = {
         "open": lambda: None,
         "ended": lambda: Job.objects.update(status="succeeded", unique_key=None),
         "gone": lambda: Job.objects.all().delete(),
+        "refused": lambda: need("amount"),
     }
     twins = {"type": "mail", "key": "a", "unique": True}
     factories.job_type("reload", handler="echo")
@@ -97,6 +104,7 @@ def test_repeated_request_gets_the_first_answer(
             other = api.post(JOBS, {"type": "mail", "request_id": asked["request_id"]})
             assert other.status_code == 422
             Job.objects.all().delete()
+            need()
     frozen_clock.advance(days=1)
     assert api.post(JOBS, {"type": "mail", "request_id": asked["request_id"]}).status_code == 201
 
