@@ -6,14 +6,16 @@ and the search of everything read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils.functional import Promise, cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
@@ -240,6 +242,48 @@ class Shown(NamedTuple):
     badge: str = ""
 
 
+class _List(NamedTuple):
+    """The list of the rows of a model, and the form for a new one where the person may add it."""
+
+    label: str
+    name: Words
+    link: str
+    add: str
+
+
+def _lists(request: HttpRequest) -> Iterator[_List]:
+    """The lists that the person may see: those who may only add rows have none.
+
+    The list of apps of Django asks for four rights of each model, and takes a tenth of a page.
+    """
+    for model, model_admin in admin.site._registry.items():
+        if model_admin.has_view_or_change_permission(request):
+            meta = model._meta
+            page = f"admin:{meta.app_label}_{meta.model_name}"
+            add = _url(f"{page}_add") if model_admin.has_add_permission(request) else ""
+            name = capfirst(meta.verbose_name_plural or "")
+            yield _List(meta.label_lower, name, _url(f"{page}_changelist"), add)
+
+
+def _url(name: str) -> str:
+    return _reversed(name, get_script_prefix())
+
+
+@functools.cache
+def _reversed(name: str, _prefix: str) -> str:
+    """The address of that name below the prefix of this request: Django takes long to find it."""
+    return reverse(name)
+
+
+def _by_app(lists: Iterable[_List]) -> list[tuple[str, list[_List]]]:
+    """The lists with the name of their app, both in the order of the letters."""
+    found: dict[str, list[_List]] = {}
+    for each in sorted(lists, key=lambda each: str(each.name).lower()):
+        app = apps.get_app_config(each.label.partition(".")[0])
+        found.setdefault(str(app.verbose_name), []).append(each)
+    return sorted(found.items(), key=lambda group: group[0].lower())
+
+
 class Menu:
     """The part of the menu that one person sees."""
 
@@ -247,28 +291,13 @@ class Menu:
         self._user = request.user
         self._path = request.path
         self._query = request.GET
-        apps = admin.site.get_app_list(request)
-        # People who may only add rows have no list of them.
-        self._models: Mapping[str, Any] = {
-            each["model"]._meta.label_lower: each
-            for app in apps
-            for each in app["models"]
-            if each["admin_url"]
-        }
+        self._models = {each.label: each for each in _lists(request)}
         self.system = [*self._shown(SYSTEM)]
         self.groups = [
             (group.title, shown) for group in GROUPS if (shown := [*self._shown(group.entries)])
         ]
         known = {place.model for entry in _entries() for place in entry.places}
-        self.others = [
-            (app["name"], models)
-            for app in apps
-            if (models := [m for m in app["models"] if self._is_other(m, known)])
-        ]
-
-    def _is_other(self, model: Mapping[str, Any], known: Collection[str]) -> bool:
-        label = model["model"]._meta.label_lower
-        return label in self._models and label not in known
+        self.others = _by_app(each for label, each in self._models.items() if label not in known)
 
     def _shown(self, entries: tuple[Entry, ...]) -> Iterator[Shown]:
         for entry in entries:
@@ -283,14 +312,14 @@ class Menu:
 
     def _tab(self, place: Place) -> Tab:
         if place.url:
-            return Tab(place.title, place.also or place.title, reverse(place.url), place.url)
+            return Tab(place.title, place.also or place.title, _url(place.url), place.url)
         model = self._models[place.model]
-        link = model["admin_url"]
+        link = model.link
         if place.query:
             link = f"{link}?{place.query}"
             return Tab(place.title, place.title, link, place.model, place.was)
-        title, add = place.title or model["name"], model["add_url"] or ""
-        return Tab(title, model["name"], link, place.model, place.was, add)
+        title = place.title or model.name
+        return Tab(title, model.name, link, place.model, place.was, model.add)
 
     @property
     def _entries(self) -> list[Shown]:
@@ -301,7 +330,7 @@ class Menu:
         """Every page of the menu."""
         found = [tab for entry in (*self._entries, *self.system) for tab in entry.tabs]
         return found + [
-            Tab(each["name"], each["name"], each["admin_url"], "")
+            Tab(each.name, each.name, each.link, "")
             for _title, models in self.others
             for each in models
         ]
@@ -309,7 +338,7 @@ class Menu:
     @cached_property
     def _here(self) -> str:
         """The address of the page of the menu that this one belongs to, the longest of several."""
-        home = reverse(HOME)
+        home = _url(HOME)
         paths = {tab.path for tab in self.tabs}
         above = (each for each in paths if each != home and self._path.startswith(each))
         return max(above, key=len, default=home if self._path == home else "")

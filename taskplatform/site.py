@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from axes.helpers import get_cool_off
@@ -10,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.functional import Promise
+from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.pages import framed
@@ -48,8 +49,8 @@ KEYS = (
     (("?",), _("Show this list")),
     (("Esc",), _("Close this list")),
 )
-# Where the list of models and the menu are kept, on the request.
-APP_LIST, MENU = "_platform_app_list", "_platform_menu"
+# Where the menu is kept, on the request.
+MENU = "_platform_menu"
 OTHER_ICON = "database"
 
 
@@ -60,14 +61,8 @@ class PlatformAdminSite(AdminSite):
     empty_value_display = "–"
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
-        """Made once for each request: the menu and the frame of Django both need it."""
-        if app_label is not None:
-            return super().get_app_list(request, app_label)
-        found = getattr(request, APP_LIST, None)
-        if found is None:
-            found = super().get_app_list(request)
-            setattr(request, APP_LIST, found)
-        return found
+        """Made when a page shows it: the menu of the platform is another."""
+        return SimpleLazyObject(partial(super().get_app_list, request, app_label))
 
     def each_context(self, request: HttpRequest) -> Any:
         context = super().each_context(request)
@@ -170,8 +165,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "title": title,
             "items": [
-                {"title": each["name"], "icon": OTHER_ICON, "link": each["admin_url"]}
-                for each in models
+                {"title": each.name, "icon": OTHER_ICON, "link": each.link} for each in models
             ],
         }
         for title, models in menu.others
