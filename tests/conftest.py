@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # Ten thousand tests and all modules stay to the end: looking through them for garbage finds none.
 gc.set_threshold(50_000)
 
+# Files of other tests for each of those of whole processes and browsers.
+QUICK_FOR_SLOW = 5
 SLOW = [Path(__file__).parent / name for name in ("acceptance", "browser")]
 # As they are outside of tests.
 ALL_BADGES: dict[str, Any] = {}
@@ -114,9 +116,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    # Those of whole processes first, then those of browsers: otherwise one of them may run when all
-    # others have ended.
-    items.sort(key=lambda item: [not item.path.is_relative_to(folder) for folder in SLOW])
+    places = _places(dict.fromkeys(item.path for item in items))
+    items.sort(key=lambda item: places[item.path])
+
+
+def _places(files: Iterable[Path]) -> dict[Path, float]:
+    """Where each file comes: among QUICK_FOR_SLOW others one whose tests mostly wait for whole
+    processes or browsers, so that the cores have work meanwhile, and none of these at the end."""
+    slow, quick = list[Path](), list[Path]()
+    for file in files:
+        (slow if any(map(file.is_relative_to, SLOW)) else quick).append(file)
+    waiting = {file: number * QUICK_FOR_SLOW - 0.5 for number, file in enumerate(slow)}
+    return waiting | {file: float(number) for number, file in enumerate(quick)}
 
 
 def pytest_collection_finish() -> None:
@@ -152,6 +163,7 @@ def django_db_setup(
     from django.db import connection
     from django.test.utils import setup_databases, teardown_databases
 
+    from apps.common import ids
     from tests.emptying import empty_database
 
     migrated = migrated_once(run_folder(tmp_path_factory))
@@ -167,6 +179,8 @@ def django_db_setup(
         made = setup_databases(verbosity=0, interactive=False, keepdb=True)
         # Tests make the types that they want; `migrate` has made those of all handlers.
         empty_database()
+        # A lease taken in the transaction of a test would be looked up for each of its ids.
+        ids._maker.reserve()
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)

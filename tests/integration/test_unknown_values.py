@@ -89,7 +89,7 @@ def of_rest(objects: dict[str, int]) -> Iterator[str]:
     yield f"/api/v1/schedules/{objects['schedules/schedule/']}/runs/"
 
 
-@pytest.mark.parametrize("few", [5, pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.parametrize("few", [2, pytest.param(None, marks=pytest.mark.long)])
 def test_pages_and_rest_show_words_of_a_newer_release(
     admin_user: User,
     admin_client: Client,
