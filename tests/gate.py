@@ -19,7 +19,7 @@ from pathlib import Path
 
 from taskplatform.bootstrap import ROOT, CannotGoOn, end, run, say, tool
 from tests import newest
-from tests.environment import neutral
+from tests.environment import ALL_EXAMPLES, neutral
 
 MANAGE = [sys.executable, "manage.py"]
 # One worker more than cores, because tests of whole processes often wait; Redis has 16 databases.
@@ -30,6 +30,7 @@ PYTEST += ["--no-loadscope-reorder"]
 ON_SERVERS = [sys.executable, "-m", "tests.servers", "--", *PYTEST]
 SHORT = "not long and not cluster"
 MARKED = "(both or mariadb)"
+DRAWN = {ALL_EXAMPLES: "1"}
 WALK = "tests/browser/appearance/test_pages.py"
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
@@ -97,10 +98,10 @@ def compiling() -> Iterator[None]:
             end(process)
 
 
-def suite(title: str, command: Sequence[str]) -> int:
+def suite(title: str, command: Sequence[str], **variables: str) -> int:
     say(f"The suite on {title}")
     with tempfile.TemporaryDirectory() as folder:
-        code, _ = run(list(command), isolated(folder))
+        code, _ = run(list(command), {**isolated(folder), **variables})
     return code
 
 
@@ -131,12 +132,12 @@ def test_fast() -> int:
 
 
 def test_next() -> int:
-    """On the newest Python, Django and theme: all short tests without a browser on SQLite, and one
-    walk over all pages."""
+    """On the newest Python, Django and theme: all short tests without a browser on SQLite, with all
+    drawn examples, and one walk over all pages."""
     pytest = [newest.python(), *PYTEST[1:]]
-    return suite("SQLite and the newest packages", [*pytest, "--ignore=tests/browser"]) or suite(
-        "the newest packages in the browser", [*pytest, WALK]
-    )
+    return suite(
+        "SQLite and the newest packages", [*pytest, "--ignore=tests/browser"], **DRAWN
+    ) or suite("the newest packages in the browser", [*pytest, WALK])
 
 
 def test_long() -> int:
@@ -146,7 +147,7 @@ def test_long() -> int:
     newest.newest()
     left_out = f"not cluster and (long or not {MARKED})"
     return (
-        suite("SQLite: what is long", [*PYTEST, "-m", "long and not cluster"])
+        suite("SQLite: what is long", [*PYTEST, "-m", "long and not cluster"], **DRAWN)
         or suite(
             "MariaDB and Redis: what is long or has run on SQLite alone",
             [*ON_SERVERS, "--ignore=tests/unit", "-m", left_out],
