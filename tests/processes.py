@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -27,7 +28,8 @@ def eventually(condition: Callable[[], T], *, seconds: float = 60.0, pause: floa
     return answer
 
 
-_kept_ports: list[socket.socket] = []
+_kept_ports = contextlib.ExitStack()
+atexit.register(_kept_ports.close)
 
 
 def free_port() -> int:
@@ -36,10 +38,9 @@ def free_port() -> int:
     It stays bound, so that nobody else is given it while a server of the test is down; a server
     takes it all the same, because it may use again an address at which nobody listens.
     """
-    kept = socket.socket()
+    kept = _kept_ports.enter_context(socket.socket())
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
-    _kept_ports.append(kept)
     port: int = kept.getsockname()[1]
     return port
 
