@@ -15,6 +15,7 @@ from django.utils.html import escape
 
 from apps.alerts.models import Channel
 from apps.common.clock import now
+from taskplatform import menu
 from taskplatform.menu import SYSTEM as SYSTEM_BOXES
 from taskplatform.system_page import PAGES, states
 from tests import factories
@@ -193,6 +194,31 @@ def test_every_page_of_the_menu_opens_and_says_where_it_is(
                 assert marked == [tab.link]
                 link = escape(tab.link)
                 assert f'<a href="{link}" aria-current="page">' in page.content.decode()
+
+
+def test_lists_without_a_place_in_the_menu_come_last_by_their_app(
+    admin_client: Client, role_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of apps that somebody adds; only who may see the rows has them."""
+    monkeypatch.setattr(menu, "SYSTEM", ())
+    theirs = {
+        "Alerts": ["Alert rules", "Channels", "Deliveries"],
+        "Journal": ["Refused entries", "Sinks"],
+    }
+    alone = {
+        "Access": ["Accounts", "API keys", "Roles"],
+        "Sign-in protection": ["Access attempts", "Access logs"],
+    }
+    assert last_groups(role_client("viewer")) == {**theirs, "Access": ["API keys"]}
+    assert last_groups(admin_client) == {**theirs, **alone}
+
+
+def last_groups(client: Client) -> dict[str, list[str]]:
+    page: Any = client.get(reverse("admin:index"))
+    known = {str(title) for title, _entries in page.context["menu"].groups}
+    groups = page.context["sidebar_navigation"]
+    shown = {str(each["title"]): [str(item["title"]) for item in each["items"]] for each in groups}
+    return {title: names for title, names in shown.items() if title not in known}
 
 
 def test_person_without_a_role_sees_only_home(client: Client, db: None) -> None:
