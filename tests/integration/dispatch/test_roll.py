@@ -215,7 +215,6 @@ def test_long_transaction_delays_it_and_is_not_disturbed(
     kept: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others would wait behind a statement that waits."""
-    monkeypatch.setattr(partitions, "_LOCK_SECONDS", 1)
     kept.archived(1)
     made: list[int] = []
 
@@ -223,7 +222,8 @@ def test_long_transaction_delays_it_and_is_not_disturbed(
         made.append(kept.roll())
         connections.close_all()
 
-    with transaction.atomic():
+    with monkeypatch.context() as impatient, transaction.atomic():
+        impatient.setattr(partitions, "_LOCK_SECONDS", 1)
         assert kept.count() == 1
         other = threading.Thread(target=elsewhere)
         other.start()
