@@ -279,14 +279,14 @@ def changes_of(
     job: LockedJob,
     outcome: Outcome,
     after: Next,
+    type_: TypeSnapshot,
     *,
     weight_ms: int,
-    is_pool: bool = False,
 ) -> dict[str, Any]:
     """The columns of the row after the attempt, beside those that its new state sets. The error key
     is set where the error is known.
 
-    A job of a pool keeps its score.
+    A job of a pool keeps its score; one that counts for a key counts for that of its new context.
     """
     changes: dict[str, Any] = {"last_end": outcome.end, "memo": outcome.last_error}
     if outcome.end in (t.END_SUCCEEDED, t.END_STAGE_DONE):
@@ -304,7 +304,7 @@ def changes_of(
         "affinity_host": after.affinity_host,
         "affinity_until": after.affinity_until,
     }
-    if not is_pool:
+    if not type_.pool:
         changes["order_key"] = order_key(
             after.run_at, priority=priority, attempts=after.attempts, weight_ms=weight_ms
         )
@@ -320,6 +320,9 @@ def changes_of(
         changes |= {"stage": outcome.stage or job.stage, "priority": priority}
     if outcome.context is not None:
         changes["context"] = outcome.context
+        limit = type_.key_limit
+        if job.limit_id is not None and limit is not None and not limit.is_column:
+            changes["limit_id"] = type_.limit_id(key="", user_id="", context=outcome.context)
     return changes
 
 

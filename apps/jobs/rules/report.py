@@ -13,7 +13,12 @@ from apps.jobs.rules import failures
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.outcome import OUTCOMES, PUT_OFF, RETRY_NEVER, Outcome
-from apps.jobs.rules.submission import MAX_STAGE, context_faults, number_faults
+from apps.jobs.rules.submission import (
+    MAX_STAGE,
+    context_faults,
+    limit_faults,
+    number_faults,
+)
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
@@ -93,6 +98,8 @@ def _validate_step(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> Non
     if outcome.end == t.END_STAGE_DONE or outcome.stage not in (None, job.stage):
         _validate_stage(outcome.stage or "", job, type_)
     faults = [] if outcome.context is None else list(context_faults(outcome.context))
+    if outcome.context is not None and job.limit_id is not None and not faults:
+        faults += limit_faults(outcome.context, type_)
     if outcome.priority is not None:
         faults += number_faults("priority", outcome.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if faults:

@@ -67,6 +67,7 @@ class LockedJob(NamedTuple):
     unique_for: int | None = None
     part_of: int | None = None
     together: int | None = None
+    affinity_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ ARROWS: dict[str, Arrow] = {
         Arrow("hold", (READY,), (RUNNING,), WORKER),
         Arrow("succeed", (RUNNING,), (SUCCEEDED,), WORKER),
         Arrow("fail", (RUNNING,), (READY, SCHEDULED, FAILED), WORKER),
-        Arrow("stage_done", (RUNNING,), (READY, SCHEDULED), WORKER),
+        Arrow("stage_done", (RUNNING,), (READY, SCHEDULED, BLOCKED), WORKER),
         Arrow("release", (RUNNING,), (READY, SCHEDULED), WORKER),
-        Arrow("yield", (RUNNING,), (READY, SCHEDULED), WORKER),
+        Arrow("yield", (RUNNING,), (READY, SCHEDULED, BLOCKED), WORKER),
         Arrow("end_cancelled", (RUNNING,), (CANCELLED,), WORKER),
         Arrow("rescue", (RUNNING,), (READY, SCHEDULED, FAILED, CANCELLED), SYSTEM),
         Arrow("discard", WAITING, (FAILED,), SYSTEM),
@@ -111,7 +112,6 @@ ARROWS: dict[str, Arrow] = {
 }
 
 
-@lru_cache(maxsize=64)
 @lru_cache(maxsize=64)
 def implied(source: str, target: str, at: datetime) -> Mapping[str, Any]:
     """The columns that a change of state at this instant sets, whichever arrow it takes: a job that

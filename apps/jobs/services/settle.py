@@ -268,9 +268,7 @@ def end_attempts(
             now,
             chance=random.random(),  # noqa: S311
         )
-        changes = rules.changes_of(
-            job, outcome, after, weight_ms=weight_ms, is_pool=types[job.type].pool
-        )
+        changes = rules.changes_of(job, outcome, after, types[job.type], weight_ms=weight_ms)
         facts = _facts(job, outcome, after)
         if outcome.is_failure:
             changes["error_key"] = facts["error_key"]
@@ -281,9 +279,9 @@ def end_attempts(
         moves.append((rules.arrow_of(outcome, after), job, changes, entry))
     if any(outcome.submit for _, outcome in ends):
         entries = [entry for *_move, entry in moves]
-        move(moves, between=lambda: follow.submit([*zip(ends, entries, strict=True)]))
+        written = move(moves, between=lambda: follow.submit([*zip(ends, entries, strict=True)]))
     else:
-        move(moves)
+        written = move(moves)
     if states:
         counted = [
             (job.type, job.held_at, outcome.is_failure)
@@ -291,7 +289,7 @@ def end_attempts(
             if outcome.end not in _UNJUDGED
         ]
         count_ends(types, states, counted, now)
-    return {job.id: entry.to_state for _arrow, job, _changes, entry in moves}
+    return {number: columns["status"] for number, columns in written.items()}
 
 
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 from html import unescape
+from itertools import product
 from typing import Any
 
 import pytest
@@ -177,6 +178,31 @@ def test_job_with_another_customer_counts_for_that_one(frozen_clock: FrozenClock
             actor="ann",
             reason="typo",
         )
+
+
+def test_attempt_that_names_another_customer_goes_on_for_that_one(
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    """I69: at the end of a stage, and when it is put off, at once or later."""
+    for how, wait in product(("stage_done", "yielded"), (0, 60)):
+        with subtests.test(how, wait=wait), undone():
+            limited(limit_running=1, stages=["a", "b"])
+            frozen_clock.advance(minutes=1)
+            [going], [next_], [other] = some(1), some(1), some(1, 8)
+            held = next(job for job in take(5) if job.id == going)
+            said: dict[str, Any] = {"stage": "b", "delay": timedelta(seconds=wait)}
+            assert end(held, how, **said, context={"customer": []}) == "invalid"
+
+            answer = end(held, how, **said, context={"customer": 8})
+
+            assert answer == ("scheduled" if wait else BLOCKED)
+            assert statuses([going, next_, other]) == [answer, READY, RUNNING]
+            frozen_clock.advance(seconds=wait)
+            promote_due()
+            assert statuses([going]) == [BLOCKED]
+            assert audit()[0] == 0
+            control.cancel(job=row(other), actor="ann", reason="no need", force=True)
+            assert statuses([going]) == [READY]
 
 
 def test_limit_that_changes_holds_from_the_next_look(frozen_clock: FrozenClock) -> None:
