@@ -112,11 +112,9 @@ def _decision(
             effect = action_effects.retry(
                 job, now, twins=twins, keep_time=params.get("keep_time", False)
             )
-            if job.is_unique:
+            if key := effect.changes.get("unique_key"):
                 # It is open now for those that follow.
-                twins[effect.changes["unique_key"]] = Submitted(
-                    job.pk, False, effect.changes["status"]
-                )
+                twins[key] = Submitted(job.pk, False, effect.changes["status"])
             return effect
 
         return retried

@@ -30,7 +30,7 @@ from apps.jobs.rules.submission import (
     number_faults,
     unique_key,
 )
-from apps.jobs.rules.type_snapshot import RANGES
+from apps.jobs.rules.type_snapshot import ALWAYS, RANGES
 from apps.jobs.services.move import attempt_facts, require_arrow
 from apps.jobs.services.type_snapshots import is_closed, type_snapshots
 from apps.journal.services.undo import UNDONE
@@ -108,9 +108,7 @@ def retry(
         "affinity_until": None,
         "limit_id": limit_id_of(job, context),
     }
-    if job.is_unique:
-        changes["unique_key"] = unique_key(job.type, job.key)
-        _require_no_twin(job, changes["unique_key"], twins)
+    changes |= _kept_key(job, twins)
     data: dict[str, Any] = {"host": host} if host else {}
     if context is not None and not is_same(context, job.context):
         _check_context(job, context)
@@ -126,9 +124,30 @@ def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) ->
     require_arrow(job, "undo")
     field: Any = Job._meta.get_field
     changes = {name: field(name).to_python(value) for name, value in was.items()}
-    if changes.get("unique_key"):
+    if job.status in t.FINAL and changes["status"] in t.OPEN:
+        changes |= _kept_key(job, twins)
+    elif changes.get("unique_key"):
         _require_no_twin(job, changes["unique_key"], twins)
     return ActionEffect("undo", changes, UNDONE)
+
+
+def becomes_unique(job: AnyJob) -> bool:
+    """Whether the job keeps others with its key out once it is open: also one that was submitted
+    before its type asked for that. A part of something above never stands in for another."""
+    if job.is_unique or not job.key or job.part_of is not None:
+        return job.is_unique
+    type_ = type_snapshots([job.type]).get(job.type)
+    return type_ is not None and type_.unique == ALWAYS
+
+
+def _kept_key(job: Job, twins: Mapping[str, Submitted]) -> dict[str, Any]:
+    """The columns by which an ended job that opens again keeps its key; Conflict when one of the
+    `twins` has it."""
+    if not becomes_unique(job):
+        return {}
+    key = unique_key(job.type, job.key)
+    _require_no_twin(job, key, twins)
+    return {"unique_key": key} if job.is_unique else {"unique_key": key, "is_unique": True}
 
 
 def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None:

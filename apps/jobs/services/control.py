@@ -22,7 +22,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.submission import Submitted, unique_key
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services import action_effects, resumed
-from apps.jobs.services.action_effects import ActionEffect
+from apps.jobs.services.action_effects import ActionEffect, becomes_unique
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.twins import open_twins
@@ -228,7 +228,7 @@ def _undo_record(job: Job, effect: ActionEffect, status: str, now: datetime) -> 
 def twins_of(jobs: Sequence[Job]) -> dict[str, Submitted]:
     """The open jobs with the unique keys that these would have; no other one appears until the
     transaction ends."""
-    return open_twins({unique_key(job.type, job.key) for job in jobs if job.is_unique})
+    return open_twins({unique_key(job.type, job.key) for job in jobs if becomes_unique(job)})
 
 
 def require_host(host: str, *, field: str = "host") -> None:

@@ -65,6 +65,9 @@ def move(
         if job.unique_for and target in t.FINAL:
             # It keeps its key for a while.
             del change["unique_key"]
+        if job.together is not None and source in t.WAITING and target in t.FINAL:
+            # It never ran there, and a retry goes nowhere else.
+            change["host"] = job.affinity_host
         if arrow == "undo":
             # Even the end has the time that it had.
             change |= changes

@@ -3,23 +3,27 @@ host."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 
 from apps.common.errors import Conflict, Invalid
 from apps.jobs.admin.job_panels import together_panels
-from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.models import ArchivedJob, Job, Worker
 from apps.jobs.rules import reasons
 from apps.jobs.services import control
 from apps.jobs.services.archive import archive_ended
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
 from apps.jobs.services.submit import Submission, submit, submit_many
 from tests import factories
 from tests.auditing import audit
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, end, job_type, last_entry, rescue, row, take
 from tests.statements import sent_by
@@ -177,6 +181,40 @@ def test_what_makes_no_sense_is_refused(mail: FrozenClock, subtests: pytest.Subt
     assert not Job.objects.exists()
 
 
+# --- a type that asks for it later --------------------------------------------------------------
+def test_ended_job_keeps_its_key_as_its_type_asks_when_it_opens_again(
+    mail: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    """I35, I45: whether a retry or an undo opens it, and whether its key is taken by then."""
+    who = {"actor": "admin:1", "reason": "again"}
+
+    def retried(job: Job) -> None:
+        control.retry(job=job, **who)
+
+    def put_back(job: Job) -> None:
+        refused = control.undo_each([job], {job.pk: last_entry(job.pk)}, **who)
+        for error in refused.values():
+            raise error
+
+    settings: tuple[dict[str, Any], ...] = ({"unique": "always"}, {"pool": True})
+    for opens, asked in product((retried, put_back), settings):
+        with subtests.test(opens.__name__, asked=asked), undone():
+            job_type("mail", handler="mail")
+            free, taken = (submit("mail", key=key).id for key in ("free", "taken"))
+            for number in (free, taken):
+                control.cancel(job=row(number), **who)
+            job_type("mail", handler="mail", **asked)
+            newer = submit("mail", key="taken").id
+
+            opens(row(free))
+            with pytest.raises(Conflict, match=f"Job {newer}, "):
+                opens(row(taken))
+
+            assert submit("mail", key="free") == (free, False, "ready", "returned", "")
+            assert row(taken).status == "cancelled"
+            assert audit()[0] == 0, audit()[1]
+
+
 # --- everywhere ---------------------------------------------------------------------------------
 def test_each_living_host_that_serves_the_type_gets_a_job(mail: FrozenClock) -> None:
     job_type("mail", handler="mail")
@@ -226,6 +264,44 @@ def test_job_of_a_host_stays_there_whatever_becomes_of_it(
             promote_due()
             assert (row(number).status, row(number).affinity_host) == ("ready", "host-a")
             assert number not in {each.id for each in take(by=THERE)}
+
+
+def test_job_of_a_host_that_ended_before_it_ran_is_retried_there(
+    mail: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    """Also from the archive, and where somebody has sent it to another host."""
+    job_type("mail", handler="mail", expires_after_seconds=3600)
+    who = {"actor": "admin:1", "reason": "not now"}
+
+    def sent(job: Job) -> None:
+        changes = {"affinity_host": "host-a"}
+        control.edit(job=job, version=job.version, changes=changes, **who)
+        control.cancel(job=row(job.pk), **who)
+
+    def expired(_job: Job) -> None:
+        mail.advance(hours=2)
+        assert discard_exhausted(until=mail.instant + HOUR) == 2
+
+    ends: dict[str, tuple[Callable[[Job], object], str]] = {
+        "cancelled": (lambda job: control.cancel(job=job, **who), "host-b"),
+        "done": (lambda job: control.mark_done(job=job, **who), "host-b"),
+        "expired": (expired, "host-b"),
+        "sent": (sent, "host-a"),
+    }
+    for (how, (ended, host)), is_old in product(ends.items(), (False, True)):
+        with subtests.test(how, is_old=is_old):
+            Job.objects.all().delete()
+            Worker.objects.all().delete()
+            for name in ("host-a:1", "host-b:1"):
+                factories.worker(name)
+            number = submit("mail", everywhere=True)[1].id
+            ended(row(number))
+            if is_old:
+                mail.advance(days=30)
+                archive_ended(until=mail.instant + HOUR)
+            control.retry(job=row(number) if not is_old else ArchivedJob(pk=number), **who)
+            free_hosts(alive=["host-c"], now=mail.instant)
+            assert (row(number).status, row(number).affinity_host) == ("ready", host)
 
 
 def test_nowhere_and_unique_are_refused(mail: FrozenClock) -> None:
