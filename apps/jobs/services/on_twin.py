@@ -24,6 +24,7 @@ class TwinChange(NamedTuple):
 
     twin: int
     job: Submission
+    stage: str
     priority: int
     run_at: datetime
 
@@ -41,6 +42,7 @@ def change_twins(
     twins = {job.pk: job for job in waiting.order_by("pk")}
     changes: dict[int, dict[str, Any]] = {}
     done: dict[int, tuple[str, Message]] = {}
+    stages: dict[int, str] = {}
     for wish in wanted:
         if (twin := twins.get(wish.twin)) is None:
             continue
@@ -48,6 +50,7 @@ def change_twins(
         due = so_far.get("run_at", twin.run_at)
         if wish.job.on_twin == REPLACE:
             so_far |= {"context": wish.job.context, "priority": wish.priority}
+            stages[wish.twin] = wish.stage
             # One that is due keeps its place unless another time is asked for.
             if due > now or wish.run_at > now:
                 so_far["run_at"] = wish.run_at
@@ -59,6 +62,8 @@ def change_twins(
     for number, (_word, reason) in done.items():
         twin = twins[number]
         if effect := edited(twin, now, changes[number]):
+            if "context" in effect.changes:
+                effect = effect._replace(changes={**effect.changes, **_anew(stages[number])})
             status = effect.changes.get("status", twin.status)
             facts = {"actor": by or CODE, "reason": reason, **effect.facts}
             entry = entry_of(twin, effect.event, status, now, **facts)
@@ -68,3 +73,8 @@ def change_twins(
         number: (written.get(number, {}).get("status", twins[number].status), word)
         for number, (word, _reason) in done.items()
     }
+
+
+def _anew(stage: str) -> dict[str, Any]:
+    """The columns of a job whose earlier tries were about another context."""
+    return {"stage": stage, "attempts": 0, "checkpoint": None, "sequence": 0, "progress": None}

@@ -53,9 +53,9 @@ _COLUMNS = (
     "created_at",
     "limit_id",
 )
-ID, TYPE, _UNIQUE_KEY, _CONTEXT, STATUS, _PRIORITY, LIMIT = map(
+ID, TYPE, _UNIQUE_KEY, _CONTEXT, _STAGE, STATUS, _PRIORITY, LIMIT = map(
     _COLUMNS.index,
-    ("id", "type", "unique_key", "context", "status", "priority", "limit_id"),
+    ("id", "type", "unique_key", "context", "stage", "status", "priority", "limit_id"),
 )
 # Columns that only some jobs have: follow-ups, those that are part of something, those that keep
 # their key, those of one host.
@@ -222,7 +222,7 @@ def _insert_unless_taken(
         answers.append(twin._replace(twin=RETURNED))
         # Of one that runs no lock is asked for: its worker may have it, and wait for that of a key.
         if job.on_twin != RETURN and twin.status in WAITING:
-            wishes.append(TwinChange(twin.id, job, row[_PRIORITY], _run_at(job, now)))
+            wishes.append(TwinChange(twin.id, job, row[_STAGE], row[_PRIORITY], _run_at(job, now)))
     done = change_twins(wishes, now, by) if wishes else {}
     return [
         each._replace(status=done[each.id][0], twin=done[each.id][1])

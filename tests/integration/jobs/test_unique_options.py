@@ -18,6 +18,7 @@ from apps.jobs.services import control
 from apps.jobs.services.archive import archive_ended
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.job_filters import JobFilters
+from apps.jobs.services.leases import Heartbeat, renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
 from apps.jobs.services.submit import Submission, submit, submit_many
@@ -134,6 +135,34 @@ def test_due_twin_keeps_its_place_when_it_is_replaced(mail: FrozenClock) -> None
     # The same once more is no change.
     assert submit("mail", {"n": 2}, **UNIQUE, on_twin="replace").twin == "replaced"
     assert row(first.id).version == 2
+
+
+def test_twin_between_tries_or_stages_begins_anew_with_another_context(
+    mail: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    """What the tries before it have done was about the old one."""
+    job_type("mail", handler="mail", stages=["read", "write"], max_attempts=3)
+    ends: dict[str, dict[str, Any]] = {
+        "failed": {},
+        "stage_done": {"stage": "write", "checkpoint": {"page": 7}},
+        "yielded": {"checkpoint": {"page": 7}, "delay": HOUR},
+    }
+    begun = ("stage", "attempts", "checkpoint", "sequence", "progress")
+    for how, said in ends.items():
+        with subtests.test(how), undone():
+            first = submit("mail", {"n": 1}, **UNIQUE).id
+            [held] = take()
+            renew(heartbeats=[Heartbeat(id=first, token=held.token, checkpoint=1, progress=50)])
+            end(held, how, **said)
+            before = Job.objects.values(*begun).get(pk=first)
+
+            submit("mail", {"n": 1}, **UNIQUE, on_twin="replace")
+            assert Job.objects.values(*begun).get(pk=first) == before
+            submit("mail", {"n": 2}, **UNIQUE, on_twin="replace", delay=HOUR)
+
+            wanted = dict(zip(begun, ("read", 0, None, 0, None), strict=True))
+            assert Job.objects.values(*begun).get(pk=first) == wanted
+            assert audit()[0] == 0, audit()[1]
 
 
 def test_twin_that_runs_or_has_ended_is_left_alone(mail: FrozenClock) -> None:
