@@ -23,6 +23,7 @@ from apps.jobs.services import action_effects, control, find
 from apps.jobs.services.action_effects import ActionEffect
 from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.submit_check import names_within, unknown_type
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import last_entries
 
@@ -66,7 +67,11 @@ class Jobs(Target):
             yield from control.host_faults(params["host"])
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
-        return super().locked(rows.defer("context", "checkpoint", "result"), numbers)
+        # A retry counts for a key, which may be in the context.
+        limits = (type_.key_limit for type_ in type_snapshots().values())
+        is_read = any(limit is not None and not limit.is_column for limit in limits)
+        left_out = ("checkpoint", "result") if is_read else ("context", "checkpoint", "result")
+        return super().locked(rows.defer(*left_out), numbers)
 
     def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
         return last_entries(Source.JOB, numbers, of)

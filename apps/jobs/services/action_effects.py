@@ -240,9 +240,11 @@ def limit_id_of(job: AnyJob, context: Mapping[str, Any] | None = None) -> int | 
     type_ = type_snapshots([job.type]).get(job.type)
     if type_ is None or type_.key_limit is None:
         return None
+    if context is None:
+        # It may be left out of what was read of many jobs.
+        context = {} if type_.key_limit.is_column else job.context
     try:
-        given = job.context if context is None else context
-        return type_.limit_id(key=job.key, user_id=job.user_id, context=given)
+        return type_.limit_id(key=job.key, user_id=job.user_id, context=context)
     except NoValue as error:
         raise Invalid.field("context", error.args[0]) from error
 

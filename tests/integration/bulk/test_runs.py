@@ -26,7 +26,7 @@ from tests import factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import again, carry_out, counts, statuses
-from tests.jobs import jobs, last_entry, row
+from tests.jobs import job_type, jobs, last_entry, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 Start = Callable[..., BulkRun]
@@ -213,15 +213,21 @@ def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
             assert carrier.round().done == count
         return len(seen)
 
-    for verb, params, status in [
-        ("cancel", {}, t.READY),
-        ("retry", {}, t.FAILED),
-        ("priority", {"priority": 40}, t.READY),
-        ("time", {"shift_seconds": 3600}, t.READY),
+    for verb, params, status, by in [
+        ("cancel", {}, t.READY, ""),
+        ("retry", {}, t.FAILED, ""),
+        ("retry", {}, t.FAILED, "key"),
+        ("retry", {}, t.FAILED, "context.customer"),
+        ("priority", {"priority": 40}, t.READY, ""),
+        ("time", {"shift_seconds": 3600}, t.READY, ""),
     ]:
-        with subtests.test(verb=verb), undone():
+        with subtests.test(verb=verb, by=by), undone():
+            if by:
+                job_type(limit_by=by, limit_running=5)
             # What is remembered of types for a moment may be read anew in either.
-            assert statements(100, verb, params, status) <= statements(1, verb, params, status) + 1
+            more = 2 if by else 1
+            most = statements(1, verb, params, status) + more
+            assert statements(100, verb, params, status) <= most
 
 
 # --- starting -------------------------------------------------------------------------------------
