@@ -26,7 +26,7 @@ from apps.jobs.services.action_effects import ActionEffect, becomes_unique
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.twins import open_twins
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, Source
 from apps.journal.services import undo
 from apps.journal.services.edit import require_version
 
@@ -112,11 +112,14 @@ def undo_each(
 ) -> dict[int, PlatformError]:
     """Undo the entry of each of the locked jobs; returns the refused jobs, each with the reason."""
     twins = twins_of(jobs)
+    # A job that waits may have become due or got a place meanwhile, which has no entry.
+    newest = undo.newest_of(Source.JOB, [job.pk for job in jobs if job.status in t.WAITING])
 
     def taken_back(job: Job) -> ActionEffect:
-        effect = action_effects.undo(
-            job, undo.values_before(entries.get(job.pk), job.version), twins=twins
-        )
+        entry = entries.get(job.pk)
+        is_newest = entry is not None and newest.get(job.pk) == entry.pk
+        before = undo.values_before(entry, job.version, is_newest=is_newest)
+        effect = action_effects.undo(job, before, twins=twins)
         if key := effect.changes.get("unique_key"):
             twins[key] = Submitted(job.pk, False, effect.changes["status"])
         return effect

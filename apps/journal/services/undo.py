@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Max
+
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.journal.models import JournalEntry
@@ -36,13 +38,22 @@ def last_entries(
     return {entry.subject_id: entry for entry in about.defer("error").order_by("pk")}
 
 
-def values_before(entry: JournalEntry | None, version: int) -> dict[str, Any]:
-    """The values that the row had, as JSON by column; Conflict when its version is another one than
-    the entry made, or the entry has no record."""
+def newest_of(source: str, numbers: Collection[int]) -> dict[int, int]:
+    """The number of the newest entry of each subject, by its number."""
+    about = JournalEntry.objects.filter(source=source, subject_id__in=numbers).order_by()
+    return dict(about.values_list("subject_id").annotate(Max("pk"))) if numbers else {}
+
+
+def values_before(
+    entry: JournalEntry | None, version: int, *, is_newest: bool = False
+) -> dict[str, Any]:
+    """The values that the row had, as JSON by column; Conflict when the entry has no record, or the
+    version of the row is another one than it made, unless it `is_newest` of a row whose changes
+    all have entries."""
     data = (entry and entry.data) or {}
     kept = data.get(RECORD)
     if kept is None:
         raise Conflict(NO_RECORD)
-    if kept["version"] != version:
+    if kept["version"] != version and not is_newest:
         raise Conflict(MOVED)
     return {**(data.get("before") or {}), **kept["was"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import unescape
 from itertools import product
 from typing import Any
@@ -23,6 +23,7 @@ from apps.jobs.services.explain import explain
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.jobs.testing import run_due
+from apps.journal.services.undo import last_entries
 from tests.auditing import audit, breaches
 from tests.emptying import undone
 from tests.frozen import FrozenClock
@@ -155,6 +156,44 @@ def test_act_of_an_operator_waits_for_a_place_and_answers_with_it() -> None:
     end(held, "failed", retry="never")
     retried = control.retry(job=row(only[0]), actor="ann")
     assert (retried.status, retried.version) == (READY, row(only[0]).version)
+
+
+def test_act_is_undone_though_its_job_became_due_or_got_a_place_since(
+    frozen_clock: FrozenClock,
+) -> None:
+    """Nobody has done that, and the journal has no entry of it."""
+    who = {"actor": "admin:ann", "reason": "typo"}
+
+    def put_back(number: int) -> tuple[str, datetime, object]:
+        [entry] = last_entries("job", [number], {}).values()
+        assert control.undo_each([row(number)], {number: entry}, **who) == {}
+        found = row(number)
+        return found.status, found.run_at, found.context["customer"]
+
+    limited(limit_running=1)
+    [failed], [held] = some(1), take(1)
+    end(held, "failed", retry="never")
+    at = row(failed).run_at
+    assert control.retry(job=row(failed), **who).status == READY
+    assert put_back(failed) == ("failed", at, 7)
+
+    later = submit("mail", {"customer": 7}, delay=timedelta(hours=1)).id
+    at = row(later).run_at
+    assert control.run_now(job=row(later), **who).status == READY
+    assert put_back(later) == ("scheduled", at, 7)
+    sooner = {"run_at": clock.now() + timedelta(minutes=1), "context": {"customer": 8}}
+    control.edit(job=row(later), version=row(later).version, changes=sooner, **who)
+    frozen_clock.advance(minutes=2)
+    promote_due()
+    assert statuses([later]) == [READY]
+    assert put_back(later) == ("scheduled", at, 7)
+
+    control.run_now(job=row(later), **who)
+    [entry] = last_entries("job", [later], {}).values()
+    end(take(1)[0], "released")
+    [refused] = control.undo_each([row(later)], {later: entry}, **who).values()
+    assert refused.detail == "has changed since"
+    assert audit()[0] == 0, audit()[1]
 
 
 def test_job_with_another_customer_counts_for_that_one(frozen_clock: FrozenClock) -> None:
