@@ -1,20 +1,25 @@
-"""Jobs of the past: ended long ago, and moved or forgotten as the sweeps do it."""
+"""Jobs of the past: ended long ago, and moved or forgotten as the sweeps do it; and its figures."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import time
+from datetime import datetime, timedelta
 from itertools import count as counted
 from typing import Any
 
 from django.db import connection
 
 from apps.common import clock, ids
-from apps.common.leases import save_position
+from apps.common.leases import save_position, sweep_lease
 from apps.common.rows import insert_rows
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.rules.job_log import LogLines
 from apps.jobs.services import archive, job_log, retention
 from apps.jobs.services.job_log import AttemptLines
+from apps.journal.conf import conf as journal_conf
+from apps.journal.services.minutes import second_of
+from apps.reports.rules.coverage import DAY, MINUTE, floor
+from apps.reports.services import rollup
 
 # Ids of one millisecond.
 _apart = counted(1)
@@ -95,3 +100,16 @@ def unite_archive() -> None:
             "ALTER TABLE jobs_archived PARTITION BY RANGE (id) "
             "(PARTITION pmax VALUES LESS THAN MAXVALUE)"
         )
+
+
+def add_up_since(start: datetime) -> None:
+    """Add up what a scene has put into a past that a platform that runs has added up already, or
+    that lies before its first day."""
+    low = floor(second_of(start), DAY)
+    end = floor(second_of(clock.now() - journal_conf.JOURNAL_GRACE), MINUTE)
+    while low < end:
+        with sweep_lease(rollup.SWEEP, at_most=rollup.MAX_TIME) as mine:
+            if mine:
+                end = rollup.add_up(low, end, now=clock.now())
+        if not mine:
+            time.sleep(0.1)

@@ -32,6 +32,7 @@ from apps.schedules.models import Schedule
 from apps.schedules.services.schedules import run_now
 from taskplatform.demo import price_round as demo
 from taskplatform.demo.company import ACTOR, PEOPLE, PRICE_ROUND
+from tests import history
 from tests.frozen import FrozenClock
 
 WEEK = timedelta(days=7)
@@ -50,8 +51,11 @@ PHOTOS: list[str] = demo.PARAMS["photos"]
 def play() -> FlowRun:
     """Play the rounds on a platform that has had none; the one that stands."""
     now = clock.now()
-    with patch.object(clock, "now", FrozenClock(now - len(TOOK) * WEEK - SO_FAR)) as frozen:
-        return play_up_to(frozen, now)
+    first = now - len(TOOK) * WEEK - SO_FAR
+    with patch.object(clock, "now", FrozenClock(first)) as frozen:
+        run = play_up_to(frozen, now)
+    history.add_up_since(first)
+    return run
 
 
 @transactional

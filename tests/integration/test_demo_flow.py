@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from io import StringIO
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.common import clock
 from apps.common.audit import audit
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.pull import call_back
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.jobs.models import Worker
 from apps.jobs.services.control import retry
+from apps.reports.services import of_type
+from apps.reports.services.coverage import Stored
 from apps.schedules.models import Schedule
 from taskplatform.audit import CHECKS
 from taskplatform.demo import price_round as demo
-from tests import price_round
+from tests import history, price_round
 from tests.flows import run_of, states
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, rescue
@@ -105,3 +109,19 @@ def test_round_is_refused_where_its_programs_are_run_otherwise(frozen_clock: Fro
     with pytest.raises(CommandError, match="play this one on a new platform"):
         demo.plan_flow()
     assert not Flow.objects.exists()
+
+
+def test_reports_have_the_rounds_of_weeks_before_the_platform_ran(
+    frozen_clock: FrozenClock,
+) -> None:
+    """What is added up so far begins today, and the rounds lie before it."""
+    history.add_up_since(clock.now())
+
+    price_round.play()
+
+    stored, zone = Stored.read(), ZoneInfo("UTC")
+    by_hour = of_type.through_time("price-recognise", "24h", zone, stored)
+    by_day = of_type.through_time("price-recognise", "30d", zone, stored)
+    assert by_hour is not None and by_day is not None
+    assert (by_hour.total.succeeded, by_hour.total.failed) == (9, 1)
+    assert by_day.total.succeeded == 9 + 4 * 12
