@@ -73,16 +73,20 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
     if schema is not None:
         tasks = tasks_for(admin.admin_site, request)
         fits = fitting.fitting(row.name, schema, tasks, below=version)
-    versions = _versions(admin, request, row)
-    counted = f"{sum(fit.count for fit in fits)}{'+' * any(fit.more for fit in fits)}"
+    found = newest_versions(Template.objects.all(), row.name)
+    admin.prepare_page(request, [row, *found])
+    versions = _versions(admin, found, row)
     foot = gettext("v%d never changes: tasks that have it keep it.")
     return {
         **shown,
         "save_foot": foot % row.version,
-        "tabs": _tabs(form, {TASKS: counted, VERSIONS: str(len(versions))}),
+        "tabs": _tabs(
+            form, {TASKS: str(sum(each.task_count for each in found)), VERSIONS: str(len(versions))}
+        ),
         "is_changed": is_changed,
         "version": version,
         "changes": _changes(row.schema, schema) if is_changed else [],
+        "of_this": "" if is_changed else _words_of_this(row),
         "fit_words": _fit_words(fits, version),
         "misfits": _misfits(request, fits),
         "moves": [] if is_changed else _moves(request, fits, row),
@@ -105,6 +109,13 @@ def _tabs(form: TemplateForm, counts: dict[str, str]) -> list[tuple[str, Any, st
 def _changes(old: Any, new: Any) -> list[str]:
     are_sound = not fault_of(old) and not fault_of(new)
     return [translate(each) for each in diff(old, new)] if are_sound else []
+
+
+def _words_of_this(row: Any) -> str:
+    """`10 tasks have v1.`"""
+    count: int = row.task_count
+    words = ngettext("%(count)d task has v%(version)d.", "%(count)d tasks have v%(version)d.", count)
+    return words % {"count": count, "version": row.version} if count else ""
 
 
 def _fit_words(fits: Sequence[Fit], version: int) -> list[str]:
@@ -174,10 +185,8 @@ def _move_words(fit: Fit) -> str:
     return gettext("Move the %(count)d %(kind)s that fit…") % values
 
 
-def _versions(admin: Any, request: HttpRequest, row: Template) -> list[dict[str, Any]]:
+def _versions(admin: Any, found: Sequence[Template], row: Template) -> list[dict[str, Any]]:
     """The newest versions, each with its tasks and what it changed."""
-    found = newest_versions(Template.objects.all(), row.name)
-    admin.prepare_page(request, found)
     return shown_versions(
         found,
         row,

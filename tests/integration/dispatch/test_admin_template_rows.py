@@ -220,6 +220,8 @@ def test_tasks_that_fit_are_offered_to_be_moved_and_others_listed(
     factories.rotation(ann, template=template, params={"shop": "A"})
     form = form_of(page_of(admin_client, template), "rows-was")
     [row] = (name for name, value in form.items() if value == "photos")
+    told = text_of(admin_client.get(f"{LIST}{template.pk}/change/", {"tab": "tasks"}))
+    assert "Tasks 4" in told and "4 tasks have v1. No task has an earlier version." in told
     page = sent(admin_client, template, {row.replace("name", "most"): "6"}, "tab-fields")
     assert "4 tasks have earlier versions; 3 of them also fit v2. These stay: Shelf 0" in text_of(
         page
@@ -251,7 +253,7 @@ def test_who_is_bound_to_a_group_sees_and_counts_only_its_tasks(
     client = role_client("operator")
     text = text_of(client.get(f"{LIST}{newest.pk}/change/", {"tab": "tasks"}))
     assert "1 task has an earlier version; 0 fits v2 as well." in text
-    assert "For uid_ann" in text
+    assert "Tasks 1" in text and "For uid_ann" in text
     assert "uid_bob" not in text
     versions = text_of(client.get(f"{LIST}{newest.pk}/change/", {"tab": "versions"}))
     assert "v1 active 1 task" in versions
