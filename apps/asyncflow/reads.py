@@ -125,8 +125,11 @@ def _task_without_secrets(request: CallRequest, row: Row, asked: str, name: str)
 
 
 def _mask_text(text: str) -> str:
-    """The text without secrets, also within the JSON that it usually is."""
+    """The text without secrets, also within the JSON that it usually is; as it was written where
+    that has none."""
     try:
-        return json.dumps(redact(json.loads(text)), ensure_ascii=False)
+        value = json.loads(text)
     except ValueError:
         return str(redact(text))
+    shown = redact(value)
+    return str(redact(text)) if shown == value else json.dumps(shown, ensure_ascii=False)

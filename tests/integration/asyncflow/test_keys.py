@@ -134,6 +134,14 @@ def test_secrets_are_masked_for_keys_without_the_scope(go: Calls, make_key: Make
     assert shown == {"password": "••••••", "to": "bob"}
     assert json.loads(go.ask("get", task_id=name)[1]["context"])["password"] == "secret"
 
+    # The second name hides the first one from whoever parses it.
+    for plain, seen in (
+        ('{"to":"bob","n":1.0}', '{"to":"bob","n":1.0}'),
+        ('{"a":{"password":"secret"},"a":1}', '{"a":{"password":"••••••"},"a":1}'),
+    ):
+        other = go.create(task_context=plain)
+        assert reader.ask("get", task_id=other)[1]["context"] == seen
+
     copied = {"task_type": "lark", "task_context": json.dumps(shown, ensure_ascii=False)}
     code, _answer = Calls("g2", make_key(scopes=["submit"])).ask("create", copied)
     assert code != 0
