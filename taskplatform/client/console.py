@@ -137,7 +137,7 @@ class Console:
             if self._is_json:
                 self._print(done)
             else:
-                say(f"{done['id']} {done['status']}")
+                say(f"{done['id']} {'paused' if done.get('paused') else done['status']}")
         return code
 
     def _listed(self, path: str, query: str, names: Sequence[str]) -> None:

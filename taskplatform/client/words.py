@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,20 +60,28 @@ def read_words(typed: Sequence[str], flags: frozenset[str]) -> Words:
     for word in typed:
         if any("\ud800" <= sign <= "\udfff" for sign in word):
             raise Misused(f"{word!r} is not text in UTF-8")
-    rest = iter(typed)
-    for word in rest:
+    rest = deque(typed)
+    while rest:
+        word = rest.popleft()
         word = _SHORT.get(word, word)
         if word == "--":
             others += rest
-        elif not word.startswith("--"):
+            break
+        if not word.startswith("--"):
             others.append(word)
-        else:
-            name, is_joined, value = word[2:].partition("=")
-            name = name.replace("_", "-")
-            if not is_joined and name not in flags:
-                value = next(rest, "")
-            options.setdefault(name, []).append(value)
+            continue
+        name, is_joined, value = word[2:].partition("=")
+        name = name.replace("_", "-")
+        # Flags of the server are read without it at first: what all commands have is no value.
+        if not is_joined and name not in flags and rest and not _is_of_all(rest[0]):
+            value = rest.popleft()
+        options.setdefault(name, []).append(value)
     return Words(others[0] if others else "", others[1:], options)
+
+
+def _is_of_all(word: str) -> bool:
+    """Whether it is an option that every command has."""
+    return word.startswith("--") and word[2:].partition("=")[0].replace("_", "-") in OF_ALL
 
 
 def client_of(words: Words) -> Client:

@@ -65,8 +65,8 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     code, number, _ = run("submit", "mail", f"@{tmp_path / 'context.json'}", "--key", "order-7")
     number = number.strip()
     assert code == 0
-    again = run("submit", "mail", "{}", "--key", "order-7", "--unique", "--priority=5")
-    assert again[0] == 0
+    again = run("submit", "mail", "{}", "--priority=5", "--key", "order-7", "--unique", "--json")
+    assert json.loads(again[1])["created"] is True
     with mock.patch("sys.stdin", io.StringIO('{"from": "stdin"}')):
         made = json.loads(run("submit", "mail", "-", "--delay", "3600", "--json")[1])
     assert (made["created"], made["status"]) == (True, "scheduled")
@@ -119,7 +119,7 @@ def test_flow_is_started_and_brought_to_its_end(run: Run, url: str, key: str) ->
     assert run(*start)[1] == f"{number} was there, running\n"
     assert "--definition" not in run("flow", "start", "--help")[1]
 
-    assert run("flow", "pause", number)[:2] == (0, f"{number} running\n")
+    assert run("flow", "pause", number)[:2] == (0, f"{number} paused\n")
     shown = run("flow", "show", number)[1]
     assert "paused           yes" in shown
     assert "gate  wait  active" in shown

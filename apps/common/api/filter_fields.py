@@ -123,7 +123,11 @@ class FilterQuery(FilterFields):
         given = {name: value for name, value in query.items() if name in taken}
         if cls.archive is not None and query.get("archived"):
             errors = [
-                FieldError(name, "invalid", f"The archive is not filtered by {name}.")
+                FieldError(
+                    name,
+                    "invalid",
+                    f"The archive is not filtered by {name}; leave it or archived out.",
+                )
                 for name in sorted(given.keys() - cls.archive.of(cls.door))
             ]
             if errors:

@@ -189,6 +189,11 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
         )
         if direction == "request":
             schema["additionalProperties"] = False
+            if auto_schema.method == "PATCH" and self.target.always:
+                # drf-spectacular takes none of a partial body for required.
+                schema["required"] = [
+                    each for each in self.target.fields if each in self.target.always
+                ]
             if self.target.never:
                 schema["not"] = self.target.never
         for field in schema.get("properties", {}).values():

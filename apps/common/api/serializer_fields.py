@@ -25,6 +25,7 @@ _INSTANT = re.compile(
 # No more errors than these are looked for: a body may be wrong in each of its parts.
 MAX_NAMED = 100
 MISSING = "This field is missing; it has no default."
+NULL = "null is not taken here; give a value."
 SAY_WHY = "Say why; the journal keeps it."
 _TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
 
@@ -34,7 +35,7 @@ class StrictField(serializers.Field[Any, Any, Any, Any]):
 
     default_error_messages = {
         "required": MISSING,
-        "null": "null is not taken here; give a value.",
+        "null": NULL,
     }
 
     def from_text(self, text: str) -> Any:
@@ -287,7 +288,7 @@ class Items(_List):
 
     default_error_messages = {
         "max_length": "More than {max_length} items; send fewer at a time.",
-        "min_length": "An empty list is no work; leave it out or fill it.",
+        "min_length": "An empty list is no work; give at least one item.",
     }
     example = "[{…}, {…}]"
 

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
-from apps.common.api.serializer_fields import MAX_NAMED, StrictField, Texts
+from apps.common.api.serializer_fields import MAX_NAMED, MISSING, NULL, StrictField, Texts
 from apps.common.errors import field_errors, refusal
 from apps.common.masking import quote, redact
 
@@ -22,6 +22,8 @@ class StrictSerializer(serializers.Serializer[Any]):
     Views call `check`; fields are those of serializer_fields, and nested StrictSerializers.
     """
 
+    # As a field of another one.
+    default_error_messages: ClassVar[dict[str, str]] = {"required": MISSING, "null": NULL}
     # A body that has one of several shapes has the fields of all; which go together is for
     # `to_internal_value` or the view to check.
     shapes: ClassVar[tuple[type[StrictSerializer], ...]] = ()
@@ -30,6 +32,8 @@ class StrictSerializer(serializers.Serializer[Any]):
     never: ClassVar[Mapping[str, Any]] = {}
     # Whether a field that is left out stays as it is, as in PATCH.
     is_changes: ClassVar[bool] = False
+    # The fields that PATCH needs, too.
+    always: ClassVar[frozenset[str]] = frozenset()
     _ready: ClassVar[dict[tuple[type, bool], StrictSerializer]] = {}
 
     @classmethod
@@ -92,14 +96,14 @@ class StrictSerializer(serializers.Serializer[Any]):
         wrong: dict[str, Any] = {}
         values: dict[str, Any] = {}
         # DRF does much more for each field; fields here have no `source` and no `validate_…`.
-        if not getattr(self.root, "partial", False):
-            for name in missing.keys() - data.keys():
-                field = missing[name]
-                if field.required:
-                    said = field.error_messages["required"]
-                    wrong[name] = [ErrorDetail(said, code="required")]
-                else:
-                    values[name] = field.get_default()
+        wanted = self.always if getattr(self.root, "partial", False) else missing.keys()
+        for name in wanted - data.keys():
+            field = missing[name]
+            if field.required:
+                said = field.error_messages["required"]
+                wrong[name] = [ErrorDetail(said, code="required")]
+            else:
+                values[name] = field.get_default()
         for name, value in data.items():
             if len(wrong) >= MAX_NAMED:
                 break

@@ -92,7 +92,9 @@ class ExplainView(ApiView):
         bound, query = executors_of(request), self.query
         for name, other in (("source", "task"), ("task", "source"), ("task", "occurrence_at")):
             if name not in query and other in query:
-                raise Invalid.field(name, f"Send it together with {other}.")
+                raise Invalid.field(
+                    name, f"{name} is missing: {other} is sent with it or not at all."
+                )
         executor = executors.find(query["executor"], bound=bound)
         if "task" not in query:
             return JsonAnswer(AllOut.of(why_nothing(executor, bound=bound)))

@@ -202,7 +202,10 @@ NAMES = tuple(each.name for each in _KINDS)
 
 
 def _number_faults(name: str, value: Any, low: int, high: int) -> Iterator[FieldError]:
-    if type(value) is not int or not low <= value <= high:
+    if value is None:
+        text = _("Write a whole number from {min} to {max}.", min=low, max=high)
+        yield FieldError(name, "invalid", text)
+    elif type(value) is not int or not low <= value <= high:
         text = _(
             "{value} is no {name}; write a whole number from {min} to {max}.",
             value=str(value)[:60],

@@ -48,7 +48,12 @@ MAX_REQUEST = 64
 
 
 class FlowStartBody(StrictSerializer):
-    never = {"required": ["flow", "definition"]}
+    never = {
+        "anyOf": [
+            {"required": ["flow", "definition"]},
+            {"not": {"anyOf": [{"required": ["flow"]}, {"required": ["definition"]}]}},
+        ]
+    }
 
     flow = Name(max_length=MAX_NAME, required=False, help_text="Either this or definition.")
     definition = Definition(

@@ -178,11 +178,13 @@ def _at_root(fault: FieldError) -> FieldError:
 def _faults_of_step(step: Mapping[str, Any], at: str) -> Iterator[FieldError]:
     kind = step.get("kind")
     if kind not in shapes.KINDS:
-        message = _(
-            "{kind!r} is no kind of a step; choose one of {known}.",
-            kind=str(kind)[:40],
-            known=", ".join(shapes.KINDS),
-        )
+        known = ", ".join(shapes.KINDS)
+        message = _("The kind of the step is missing; choose one of {known}.", known=known)
+        if kind is not None:
+            text = str(kind)[:40]
+            message = _(
+                "{kind!r} is no kind of a step; choose one of {known}.", kind=text, known=known
+            )
         yield FieldError(f"{at}.kind", "invalid", message)
         return
     known = shapes.STEPS[kind]["properties"]

@@ -18,7 +18,6 @@ from apps.common.api.serializer_fields import (
 )
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
-from apps.common.errors import FieldError, Invalid
 from apps.jobs.api.jobs import bounds_of, find
 from apps.jobs.api.shapes import JobDetailOut
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
@@ -49,8 +48,10 @@ class JobRetryBody(ReasonBody):
 
 
 class JobChanges(StrictSerializer):
-    version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
-    reason = ReasonText(max_length=MAX_REASON, help_text="Required.")
+    always = frozenset({"version", "reason"})
+
+    version = Integer(min_value=1, max_value=2**31 - 1, help_text="As read before.")
+    reason = ReasonText(max_length=MAX_REASON)
     run_at = Instant(required=False)
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
     max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
@@ -77,7 +78,6 @@ class JobView(ApiView):
 
     def patch(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
-        _require(body, "version", "reason")
         unmask(request, body, "context", job.context)
         return _answer(
             request,
@@ -138,15 +138,3 @@ class MarkDoneView(ControlView):
 def _answer(request: Request, job: Any) -> JsonAnswer:
     job.follow_ups = follow_ups(job, bounds=bounds_of(request))
     return JsonAnswer(JobDetailOut.of(job, masks=masks_payload(request)))
-
-
-def _require(body: dict[str, Any], *names: str) -> None:
-    """Raise Invalid unless a PATCH has these fields."""
-    fields = JobChanges().fields
-    missing = [
-        FieldError(name, "invalid", str(fields[name].error_messages["required"]))
-        for name in names
-        if name not in body
-    ]
-    if missing:
-        raise Invalid(f"{missing[0].field}: {missing[0].message}", errors=missing)

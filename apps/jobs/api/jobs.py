@@ -25,7 +25,7 @@ from apps.common.api.serializer_fields import (
 )
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
-from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
+from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError, refusal
 from apps.common.readers import read_id
 from apps.jobs.api.shapes import (
     EntryOut,
@@ -201,7 +201,7 @@ def _submissions(request: Request, body: dict[str, Any]) -> tuple[list[Submissio
         mistakes.raise_all()
         return [submission_of(each) for each in body["jobs"]], True
     if "type" not in body:
-        raise Invalid.field("type", MISSING)
+        raise refusal([FieldError("type", "invalid", MISSING)])
     unmask(request, body, "context")
     return [submission_of(body)], False
 

@@ -77,7 +77,9 @@ class LogView(ApiView):
         after = self.query.get("after", "")
         place = job_log.place_of(after)
         if place is None:
-            raise Invalid.field("after", "This is no place in a log; take it from an answer.")
+            raise Invalid.field(
+                "after", "after is no place in a log; take it from an answer, or leave it out."
+            )
         # Read before its log: one that has ended has all of that.
         job = find(request, number)
         parts, more = job_log.parts_after(job.pk, place)

@@ -79,7 +79,7 @@ class _ByKey(JsonObject):
 class Scores(_ByKey):
     def read(self, value: Any) -> None:
         if type(value) not in (int, float):
-            raise Invalid(f"{quote(value)} is not a number.")
+            raise Invalid(f"{quote(value)} is not a number; write one like 0.5.")
         try:
             score_key(value)
         except ValueError as error:

@@ -131,7 +131,10 @@ class WorkerHeartbeatView(WorkView):
         worker = register.beat(client=caller_of(request).client, drains={}, **body)
         if worker is None:
             raise NotFound(
-                _("Worker {name} is not registered, or it counted as offline.", name=body["name"])
+                _(
+                    "Worker {name} is not registered, or it counted as offline; register it.",
+                    name=body["name"],
+                )
             )
         return _answer(worker)
 

@@ -253,7 +253,11 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
         yield FieldError(
             name,
             "invalid",
-            _("{at} is more than {max} days ahead.", at=at, max=MAX_DELAY.days),
+            _(
+                "{at} is more than {max} days ahead; choose an earlier time.",
+                at=at,
+                max=MAX_DELAY.days,
+            ),
         )
 
 

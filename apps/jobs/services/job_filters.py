@@ -19,7 +19,6 @@ from apps.common.filtersets import (
     Keys,
     MadeBefore,
     MadeSince,
-    Number,
     Numbers,
     Payload,
     RowFilters,
@@ -85,7 +84,7 @@ class JobFilters(RowFilters):
     )
 
     ids = Numbers("pk", label=_("numbers"), doors=Door.ADDRESS | Door.BULK)
-    together = Number(
+    together = Id(
         label=_("everywhere"),
         method=_of_group,
         doors=Door.LIST | Door.REST,

@@ -43,6 +43,9 @@ INSIDE = re.compile(
     r"Traceback|SELECT |INSERT |UPDATE |\.py\b|apps\.|django|OperationalError", re.I
 )
 
+# Sentences of DRF.
+NO_ADVICE = ("This field is required", "may not be null", "is not valid json", "not a valid")
+
 _formats = FormatChecker()
 
 
@@ -169,6 +172,9 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
         assert error["code"] in CODES, error
         assert error["message"]
     sentences = [problem["title"], problem["detail"], *(e["message"] for e in problem["errors"])]
+    # The field that a sentence is about stands before it, and says what to write.
+    assert not problem["detail"].startswith("This field"), problem
+    assert not any(words in said for said in sentences for words in NO_ADVICE), problem
     sent = sorted({e["field"] for e in problem["errors"]} - {""}, key=len, reverse=True)
     for sentence in sentences:
         own = functools.reduce(lambda text, name: text.replace(name, ""), sent, sentence)

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from apps.common.api.serializer_fields import MISSING, SAY_WHY
 from tests.emptying import undone
 from tests.integration.api import corpus
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ContractClient, contract, mistakes
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
 from tests.integration.api.world import Untouched, World
@@ -98,6 +99,11 @@ def test_missing_field_is_named(
                 answer = endpoint.request(api, world, body={})
                 assert sorted(mistakes(answer)) == sorted(required)
             assert rows
+        with undone():
+            answer = endpoint.request(api, world, body={})
+            errors = answer.json()["errors"] if answer.status_code == 400 else []
+            if {MISSING, SAY_WHY} & {error["message"] for error in errors}:
+                assert not contract().takes(endpoint.method, endpoint.address(world), {})
 
 
 def test_query_parameter_is_refused(

@@ -19,6 +19,7 @@ from apps.access.throttles import OPEN_LIMIT
 from taskplatform import openapi
 from tests import factories
 from tests.integration.api.contract import ContractClient, contract, document
+from tests.integration.api.corpus import resolved
 from tests.integration.api.endpoints import ENDPOINTS
 
 
@@ -92,13 +93,27 @@ def test_fields_with_defaults_need_not_be_sent() -> None:
         assert "When absent" not in bodies[name]["priority"].get("description", ""), name
 
 
+def test_filter_has_the_type_of_what_it_is_compared_with() -> None:
+    """Numbers of jobs are text: one of 18 digits is another one in programs whose numbers are
+    floating."""
+    compared = []
+    for operation in operations().values():
+        answer = operation["responses"].get("200", {}).get("content", {}).get("application/json")
+        rows = resolved(answer["schema"]).get("properties", {}).get("results") if answer else None
+        if rows is None:
+            continue
+        row = resolved(rows["items"])["properties"]
+        for asked in operation.get("parameters", ()):
+            if (name := asked["name"]) in row:
+                compared.append(name)
+                found = resolved(row[name]).get("type")
+                assert resolved(asked["schema"]).get("type") == found, (operation, name)
+    assert {"together", "part_of", "task", "status"} <= {*compared}
+
+
 def test_one_of_several_shapes_is_told_by_what_it_must_have() -> None:
     """A generated client reads one as the only shape that it fits, whatever else a later release
     adds to it."""
-
-    def resolved(shape: dict[str, Any]) -> dict[str, Any]:
-        name = shape.get("$ref", "").rpartition("/")[2]
-        return document()["components"]["schemas"][name] if name else shape
 
     def is_told(one: dict[str, Any], other: dict[str, Any]) -> bool:
         """Whether what has all fields of the one lacks one of the other, or its value."""
@@ -186,6 +201,12 @@ def test_document_says_which_fields_go_together(
             ({"dry_run": True}, True),
             ({"dry_run": True, "all": True, "at_most": 9}, True),
         )
+    ]
+    definition = {"steps": [{"name": "gate", "kind": "wait"}]}
+    cases += [
+        ("flow-runs/", {"definition": definition}, True),
+        ("flow-runs/", {"definition": definition, "flow": "night"}, False),
+        ("flow-runs/", {"key": "k-1"}, False),
     ]
     for path, body, is_taken in cases:
         with subtests.test(path=path, body=body):

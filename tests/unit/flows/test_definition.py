@@ -27,7 +27,7 @@ BAD: list[tuple[str, Any, dict[str, str]]] = [
     ("an empty list", said(), {"steps": "fewer than 1 items"}),
     ("too many steps", said(*[wait(f"w{n}") for n in range(101)]), {"steps": "more than 100"}),
     ("unknown keys", {**said(wait("w")), "loop": 1}, {"definition": "Unknown: "}),
-    ("no kind", said({"name": "w"}), {"steps[0].kind": "'None' is no kind of a step"}),
+    ("no kind", said({"name": "w"}), {"steps[0].kind": "is missing; choose one of job, jobs, "}),
     (
         "fields of another kind",
         said({**wait("w"), "type": "mail"}, {"name": "a b", "kind": "job"}),
