@@ -50,7 +50,7 @@ class WebConf(Conf):
     PORT = integer(8000, "Port at which the web processes listen.", minimum=1, maximum=65_535)
     HOST = Setting(
         "127.0.0.1",
-        str,
+        environment.parse_address,
         "an address of this machine, 0.0.0.0 for all of them",
         "Address at which the web processes listen.",
     )

@@ -10,6 +10,7 @@ import re
 import secrets
 from contextlib import suppress
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,6 +54,11 @@ def parse_hosts(text: str) -> tuple[str, ...]:
         if not _HOST.fullmatch(host):
             raise ValueError(f"{host} is not a host name")
     return found
+
+
+def parse_address(text: str) -> str:
+    """An address of the internet protocol, as the web server takes it; localhost is 127.0.0.1."""
+    return "127.0.0.1" if text.lower() == "localhost" else str(ip_address(text))
 
 
 def parse_apps(text: str) -> tuple[str, ...]:

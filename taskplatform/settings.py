@@ -175,7 +175,7 @@ else:
     }
 
 # For one person at this machine: the port is not reachable from outside.
-EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS
+EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "::1"} and not HTTPS
 
 # Elsewhere the data may be real, and nobody wants a key with many scopes beside them.
 DEMO = StorageConf.DEMO.given(default="1" if EMBEDDED else "0")
@@ -399,7 +399,7 @@ LOGGING: dict[str, Any] = {
 # Jobs may call the platform itself, as those of the demo do, where that opens nothing to others.
 _given = dict(os.environ)
 _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/32"}
-_is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
+_is_own = _engine.endswith("sqlite3") and HOST == "127.0.0.1"
 if _is_own and not (JobsConf.JOB_HTTP_HOSTS.text() or JobsConf.JOB_HTTP_NETWORKS.text()):
     _given |= _http
 for _conf in OF_APPS:

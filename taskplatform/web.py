@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
 from apps.common.api.http_metrics import SHARED_FOLDER
+from taskplatform.startup import CannotStart
 
 APPLICATION = "taskplatform.rsgi:application"
 # Where a dialect of asyncflow is served at a port of its own: on this machine alone.
@@ -51,6 +55,50 @@ def problems(connections: int, processes: int) -> Iterator[str]:
             f"itself, so limits let through up to {processes} times as much: REDIS_URL or "
             "WEB_WORKERS=1 keeps them."
         )
+
+
+def require_port(host: str, port: int, *, again: str) -> None:
+    """Raise CannotStart when another program has the port: the server would share it, and get a
+    part of the requests of both. `again` is the command that takes another `{port}`."""
+    try:
+        _bind(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise CannotStart(
+                f"The web cannot listen on {host} port {port}: {error.strerror}. Choose others "
+                "with HOST and PORT."
+            ) from error
+        raise CannotStart(
+            f"Port {port} on {host} is taken by another program. Use another one: "
+            + again.format(port=free_port(host, port))
+        ) from error
+
+
+def require_local_port(dialect: str, port: int) -> None:
+    """The same for the port of a dialect of asyncflow."""
+    try:
+        _bind(LOCAL, port)
+    except OSError as error:
+        raise CannotStart(
+            f"Port {port} on {LOCAL}, of the dialect {dialect} in ASYNCFLOW_PORTS: "
+            f"{error.strerror}. Stop what has it, such as asyncflow's own server."
+        ) from error
+
+
+def free_port(host: str, port: int) -> int:
+    """The next port that nobody has."""
+    for other in range(port + 1, port + 100):
+        with suppress(OSError):
+            _bind(host, other)
+            return other
+    return port + 1
+
+
+def _bind(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
 
 
 def several(processes: int, port: int) -> tuple[list[str], dict[str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 
 from apps.common.errors import Invalid
@@ -79,6 +80,18 @@ def read_instant(text: str, zone: tzinfo | None = None) -> datetime:
     except OverflowError:
         # At the ends of the calendar, where rules refuse it anyway.
         return at.replace(tzinfo=UTC)
+
+
+def number_argument(low: int, high: int) -> Callable[[str], int]:
+    """The reader of a whole number of a command."""
+
+    def read(text: str) -> int:
+        number = read_number(text)
+        if number is None or not low <= number <= high:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return number
+
+    return read
 
 
 def instant_argument(text: str) -> datetime:

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import override_settings
 
 from apps.asyncflow.dialects import OWN_PORT
@@ -94,3 +95,32 @@ def test_port_that_is_taken_is_named_with_its_dialect() -> None:
             command._require_ports()
     with override_settings(ASYNCFLOW_PORTS=(("g1", free_port()),)):
         command._require_ports()
+
+
+def test_web_server_shares_its_port_with_no_other(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.execv", lambda *_command: pytest.fail("it started"))
+    with socket.socket() as other:
+        # As web servers have it, which lets a second one in.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        for variables, options, message in (
+            ({}, {"port": taken}, rf"Port {taken} .* manage.py web --port \d+$"),
+            ({"ASYNCFLOW_PORTS": (("g1", taken),)}, {"asyncflow": "g1"}, f"Port {taken} .* g1 in"),
+            ({}, {"host": "192.0.2.1"}, "cannot listen on 192.0.2.1 port 8000"),
+        ):
+            with (
+                subtests.test(options),
+                override_settings(**variables),
+                pytest.raises(CommandError, match=message),
+            ):
+                call_command("web", **options)
+
+
+def test_web_server_takes_what_its_settings_take(subtests: pytest.Subtests) -> None:
+    for option in ("--port=0", "--port=65536", "--workers=0", "--host=nowhere"):
+        with subtests.test(option), pytest.raises(CommandError, match=option.partition("=")[0]):
+            call_command("web", option)

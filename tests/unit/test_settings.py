@@ -143,6 +143,12 @@ def test_value_that_makes_no_sense_stops_the_start(subtests: pytest.Subtests, st
         ("ALLOWED_HOSTS", "localhost,tasks.example.org:8000", "org:8000 is not a host"),
         ("ALLOWED_HOSTS", "*.example.org", r"such as .*\.example\.org for all subdomains"),
         ("DEBUG", "maybe", "DEBUG: 'maybe' is neither yes nor no. Allowed: 0 or 1"),
+        (
+            "HOST",
+            "tasks.example.org",
+            "HOST: 'tasks.example.org' does not appear to be an .*0.0.0.0",
+        ),
+        ("HOST", "0", "HOST: '0' does not appear to be an"),
         ("PORT", "80x", "PORT: '80x' is not a whole number. Allowed: 1 to 65535"),
         ("PORT", "65536", "PORT: 65536 is out of range. Allowed: 1 to 65535"),
         ("WEB_THREADS", "0", "Allowed: 1 to 100. How many requests"),
@@ -314,6 +320,7 @@ def test_jobs_may_call_the_platform_of_one_machine_only_unless_set_otherwise(
     ):
         with subtests.test(variables=variables):
             found = started(PORT="8123", **{"HOST": "127.0.0.1"} | variables)
+            assert "localhost" != found["HOST"]  # The server takes addresses alone.
             own = found["JOB_HTTP_HOSTS"] == ("127.0.0.1:8123",)
             assert (own, "127.0.0.1/32" in found["JOB_HTTP_NETWORKS"]) == (allowed, allowed)
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.utils import translation
 
 from apps.common.audit import RECENT, audit
-from apps.common.readers import read_number
+from apps.common.readers import number_argument
 from taskplatform.audit import CHECKS, as_json, broken_lines, summary
-
-
-def _recent(text: str) -> int:
-    number = read_number(text) or 0
-    if not 1 <= number <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000000")
-    return number
 
 
 class Command(BaseCommand):
@@ -32,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="an object in place of the lines")
         parser.add_argument(
             "--recent",
-            type=_recent,
+            type=number_argument(1, 1_000_000),
             default=RECENT,
             metavar="N",
             help="the number of newest rows and entries to compare with the journal (%(default)s)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import urllib.request
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 
 from apps.common import clock
 from apps.common.errors import PlatformError
-from apps.common.readers import read_number
+from apps.common.readers import number_argument
 from apps.flows.models import FlowRun
 from taskplatform import sdk
 from taskplatform.client.tables import table
@@ -57,13 +57,13 @@ class Command(BaseCommand):
         mode = parser.add_mutually_exclusive_group()
         mode.add_argument(
             "--clients",
-            type=_between(1, EVERYBODY),
+            type=number_argument(1, EVERYBODY),
             metavar="N",
             help=f"let N executors work, 1 to {EVERYBODY}",
         )
         mode.add_argument(
             "--jobs",
-            type=_between(MIN_JOBS, MAX_JOBS),
+            type=number_argument(MIN_JOBS, MAX_JOBS),
             nargs="?",
             const=10_000,
             metavar="N",
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         )
         mode.add_argument(
             "--workers",
-            type=_between(2, MAX_WORKERS),
+            type=number_argument(2, MAX_WORKERS),
             metavar="N",
             help=f"let N workers run {WORKER_JOBS:,} jobs over HTTP, 2 to {MAX_WORKERS}",
         )
@@ -95,7 +95,7 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--seconds",
-            type=_between(1, 3600),
+            type=number_argument(1, 3600),
             metavar="N",
             help="for at most N seconds (60, a flow 120, jobs and workers 600, years 3600)",
         )
@@ -273,16 +273,6 @@ class Command(BaseCommand):
         if broken:
             hint = "; the time was up, so give more of it with --seconds" if time_was_up else ""
             raise CommandError(f"{broken} of {len(proofs)} promises were broken{hint}.")
-
-
-def _between(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        number = read_number(text)
-        if number is None or not low <= number <= high:
-            raise ArgumentTypeError(f"{text} is not a whole number from {low} to {high}")
-        return number
-
-    return read
 
 
 def _years(text: str) -> float:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import os
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -138,7 +136,7 @@ class Command(BaseCommand):
                 raise CannotStart(
                     f"The platform runs already with the files of {self.var}: {file.read()}. Stop "
                     "that one, or start a second one beside it: "
-                    f"VAR_DIR={self.var}2 PORT={self._free_port()} make run"
+                    f"VAR_DIR={self.var}2 PORT={web.free_port(self.host, self.port)} make run"
                 ) from None
             file.truncate(0)
             file.write(f"process {os.getpid()} on port {self.port}")
@@ -146,43 +144,9 @@ class Command(BaseCommand):
             yield file.fileno()
 
     def _require_ports(self) -> None:
-        self._require_port()
+        web.require_port(self.host, self.port, again="PORT={port} make run")
         for dialect, port in asyncflow.ASYNCFLOW_PORTS:
-            try:
-                self._bind(port, web.LOCAL)
-            except OSError as error:
-                raise CannotStart(
-                    f"Port {port} on {web.LOCAL}, of the dialect {dialect} in ASYNCFLOW_PORTS: "
-                    f"{error.strerror}. Stop what has it, such as asyncflow's own server."
-                ) from error
-
-    def _require_port(self) -> None:
-        try:
-            self._bind(self.port)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise CannotStart(
-                    f"The web cannot listen on {self.host} port {self.port}: {error.strerror}. "
-                    "Choose others with HOST and PORT."
-                ) from error
-            raise CannotStart(
-                f"Port {self.port} on {self.host} is taken by another program. Use another one: "
-                f"PORT={self._free_port()} make run"
-            ) from error
-
-    def _bind(self, port: int, host: str = "") -> None:
-        host = host or self.host
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-
-    def _free_port(self) -> int:
-        for port in range(self.port + 1, self.port + 100):
-            with suppress(OSError):
-                self._bind(port)
-                return port
-        return self.port + 1
+            web.require_local_port(dialect, port)
 
     # --- The parts ----------------------------------------------------------------------------
 
