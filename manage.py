@@ -31,12 +31,13 @@ def main() -> None:
             f"use .venv/bin/python manage.py {' '.join(sys.argv[1:])}"
         )
     from django.core.management import execute_from_command_line
+    from django.db import Error as DatabaseError
 
     from apps.common.acting import acting
     from taskplatform.conf import require_platform
 
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        command = sys.argv[1] if len(sys.argv) > 1 else ""
         if command in OF_A_PLATFORM and not {"-h", "--help"} & set(sys.argv):
             require_platform(command)
         with acting("shell"):
@@ -44,6 +45,14 @@ def main() -> None:
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to mend, who has no use for a traceback.
         sys.exit(str(error))
+    except DatabaseError:
+        from taskplatform.startup import database_problem
+
+        if problem := database_problem(command):
+            sys.exit(problem)
+        raise
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection
 from django.db.backends.utils import CursorWrapper
+from django.db.migrations.loader import MigrationLoader
 
 from apps.access.models import ApiClient
 from apps.access.rules import keys
@@ -56,15 +57,34 @@ def await_database(show: Callable[[str], None]) -> None:
             return
         except OperationalError as error:
             if error.args[0] not in _TEMPORARY or time.monotonic() >= deadline:
-                reason = str(error.args[-1])
-                raise CannotStart(
-                    f"The database {database_address()} cannot be used: {reason}. Check "
-                    "DATABASE_URL; the database and its user or the folder of its file must exist."
-                ) from error
+                raise CannotStart(_unusable(error)) from error
         if not is_shown:
             is_shown = True
             show(f"Waiting for the database {database_address()} to answer.")
         time.sleep(0.25)
+
+
+def database_problem(command: str) -> str:
+    """Why the command cannot work on the database and what to do about it, or ""."""
+    try:
+        connection.ensure_connection()
+        loader = MigrationLoader(connection)
+    except Error as error:
+        return _unusable(error)
+    applied = loader.applied_migrations or ()
+    if command != "migrate" and not set(loader.graph.nodes) <= set(applied):
+        return (
+            f"The database {database_address()} has not all tables of this release. Make them with "
+            "manage.py migrate, which make run does by itself."
+        )
+    return ""
+
+
+def _unusable(error: Error) -> str:
+    return (
+        f"The database {database_address()} cannot be used: {error.args[-1]}. Check DATABASE_URL; "
+        "the database and its user or the folder of its file must exist."
+    )
 
 
 def database_address() -> str:

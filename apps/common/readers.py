@@ -6,8 +6,6 @@ write instead; times say it themselves.
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 
 from apps.common.errors import Invalid
@@ -80,42 +78,3 @@ def read_instant(text: str, zone: tzinfo | None = None) -> datetime:
     except OverflowError:
         # At the ends of the calendar, where rules refuse it anyway.
         return at.replace(tzinfo=UTC)
-
-
-def number_argument(low: int, high: int) -> Callable[[str], int]:
-    """The reader of a whole number of a command."""
-
-    def read(text: str) -> int:
-        number = read_number(text)
-        if number is None or not low <= number <= high:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
-        return number
-
-    return read
-
-
-def instant_argument(text: str) -> datetime:
-    """`2026-11-20` or `2026-11-20T09:30:00+08:00` of a command, UTC without an offset."""
-    try:
-        return read_instant(text, UTC)
-    except Invalid as error:
-        raise ArgumentTypeError(error.detail) from error
-
-
-def add_period(parser: ArgumentParser) -> None:
-    """Have a command take `--from` (`start`) and `--to` (`end`, None for now)."""
-    parser.add_argument(
-        "--from",
-        dest="start",
-        type=instant_argument,
-        required=True,
-        metavar="TIME",
-        help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
-    )
-    parser.add_argument(
-        "--to",
-        dest="end",
-        type=instant_argument,
-        metavar="TIME",
-        help="not included; now by default",
-    )

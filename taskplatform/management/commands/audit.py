@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import translation
 
+from apps.common.arguments import number_argument
 from apps.common.audit import RECENT, audit
-from apps.common.readers import number_argument
 from taskplatform.audit import CHECKS, as_json, broken_lines, summary
 
 

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 
 from apps.common import clock
+from apps.common.arguments import number_argument
 from apps.common.errors import PlatformError
-from apps.common.readers import number_argument
 from apps.flows.models import FlowRun
 from taskplatform import sdk
 from taskplatform.client.tables import table

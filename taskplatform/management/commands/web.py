@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.asyncflow.conf import conf
-from apps.common.readers import number_argument
+from apps.common.arguments import number_argument
 from taskplatform import startup, web
 from taskplatform.environment import parse_address
 

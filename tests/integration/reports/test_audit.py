@@ -125,6 +125,10 @@ def test_rebuild_says_what_to_write() -> None:
         call_command("rebuild_reports", "--from", "yesterday")
     with pytest.raises(CommandError, match="--to must be later"):
         call_command("rebuild_reports", "--from", "2026-03-30", "--to", "2026-03-29")
+    with pytest.raises(
+        CommandError, match=r"--from is 2099-01-01 00:00 UTC, which is still to com"
+    ):
+        call_command("rebuild_reports", "--from", "2099-01-01")
     with pytest.raises(CommandError, match="--from"):
         call_command("rebuild_reports")
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.common import clock
-from apps.common.readers import add_period
+from apps.common.arguments import add_period, period_of
 from apps.journal.services import carry
 from apps.journal.sinks import Unavailable
 
@@ -25,14 +24,12 @@ class Command(BaseCommand):
         add_period(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name, start, end = options["sink"], options["start"], options["end"] or clock.now()
+        name, (start, end) = options["sink"], period_of(options)
         known = carry.sinks()
         if name not in known:
             raise CommandError(
                 f"JOURNAL_SINKS has no sink {name}; it has: {', '.join(known) or 'none'}."
             )
-        if start >= end:
-            raise CommandError("--to must be later than --from.")
         sent = 0
         try:
             for count in carry.resend(known[name], start, end):

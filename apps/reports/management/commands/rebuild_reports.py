@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
-from apps.common.readers import add_period
+from apps.common.arguments import add_period, period_of
 from apps.reports.services.rollup import rebuild, rebuilt_from
 
 
@@ -23,9 +23,7 @@ class Command(BaseCommand):
         add_period(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        start, end = options["start"], options["end"] or clock.now()
-        if start >= end:
-            raise CommandError("--to must be later than --from.")
+        start, end = period_of(options)
         since = rebuilt_from()
         if since is not None and since > clock.now():
             raise CommandError(
