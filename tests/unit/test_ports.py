@@ -113,7 +113,7 @@ def test_web_server_shares_its_port_with_no_other(
             ({}, {"host": "192.0.2.1"}, "cannot listen on 192.0.2.1 port 8000"),
         ):
             with (
-                subtests.test(options),
+                subtests.test(message),
                 override_settings(**variables),
                 pytest.raises(CommandError, match=message),
             ):
