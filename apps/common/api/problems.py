@@ -128,7 +128,7 @@ def _from_drf(error: drf.APIException) -> PlatformError | None:
     if isinstance(error, drf.NotAuthenticated | drf.AuthenticationFailed):
         return NotAuthenticated(detail or "Send Authorization: Bearer <client-id>.<secret>.")
     if isinstance(error, drf.Throttled):
-        return Throttled(detail, retry_after=error.wait)  # type: ignore[attr-defined]
+        return Throttled(_throttled(error.wait), retry_after=error.wait)  # type: ignore[attr-defined]
     if isinstance(error, drf.ParseError):
         return Malformed(detail)
     if isinstance(error, drf.UnsupportedMediaType):
@@ -136,6 +136,11 @@ def _from_drf(error: drf.APIException) -> PlatformError | None:
     if isinstance(error, drf.PermissionDenied) and detail:
         return Forbidden(detail)
     return by_status(error.status_code) if error.status_code < 500 else None
+
+
+def _throttled(wait: float | None) -> str:
+    when = "later" if wait is None else f"in {math.ceil(wait)} s"
+    return f"The rate of this key or address is used up; repeat the same request {when}."
 
 
 def _from_database(error: BaseException | None) -> PlatformError | None:

@@ -143,6 +143,9 @@ class ProblemSchema(AutoSchema):
             statuses |= {413, 415}
         if "{" in self.path:
             statuses.add(404)
+        elif self.method == "GET":
+            # Whose address has both: a list meets nothing that stands against it.
+            statuses -= {409, 422}
         return sorted(statuses)
 
     def _problem(self, status: int) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def _is_bound(request: Request) -> bool:
 
 
 class SummaryView(ApiView):
-    """Count the ends of a period, by type, task, flow, step, executor, host, hour or day, with
-    their times.
+    """Count the ends of a period, by type, task, flow, step, executor, host, worker, hour or
+    day, with their times.
 
     A bound key sees its own executors (dispatch) or job types (job), hours and days of them only. A
     key that is bound to executors sees no figures of jobs, and a bound key none of flows and steps.

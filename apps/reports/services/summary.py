@@ -250,7 +250,7 @@ def _chosen(
 
 def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
     """`type` and what it is called are the same dimension."""
-    dimension = TYPE if name in TYPES.values() else name
+    dimension = TYPE if name == TYPES[source] else name
     if dimension not in DIMENSIONS[source] or dimension in _NO_GROUPINGS:
         raise Invalid.field(
             field,

@@ -44,7 +44,7 @@ INSIDE = re.compile(
 )
 
 # Sentences of DRF.
-NO_ADVICE = ("This field is required", "may not be null", "is not valid json", "not a valid")
+NO_ADVICE = ("This field is required", "may not be null", "Request was throttled")
 
 _formats = FormatChecker()
 

@@ -126,6 +126,7 @@ def test_bad_questions_are_refused_with_what_to_do(
         ({"source": "job", "by": "month"}, "by", "none of: type, task"),
         ({"source": "job", "by": "executor"}, "by", "type, host, worker, hour, day"),
         ({"source": "dispatch", "by": "host"}, "by", "task, executor, hour, day"),
+        ({"source": "job", "by": "step"}, "by", "type, host, worker, hour, day"),
         ({"from": "2026-03-02T00:00:00Z", "to": "2026-03-01T00:00:00Z"}, "to", "later `to`"),
         ({"from": "2026-03-02T00:00:00Z", "to": "2026-03-02T00:00:00Z"}, "to", "later `to`"),
         ({"from": "2025-02-01T00:00:00Z"}, "to", "longer than 400 days"),
