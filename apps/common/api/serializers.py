@@ -23,7 +23,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     """
 
     # As a field of another one.
-    default_error_messages: ClassVar[dict[str, str]] = {"required": MISSING, "null": NULL}
+    default_error_messages: ClassVar[dict[str, Any]] = {"required": MISSING, "null": NULL}
     # A body that has one of several shapes has the fields of all; which go together is for
     # `to_internal_value` or the view to check.
     shapes: ClassVar[tuple[type[StrictSerializer], ...]] = ()
