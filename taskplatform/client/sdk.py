@@ -289,8 +289,8 @@ class Job:
     """One job as it is now.
 
     `status`: scheduled, blocked (by a limit of its key), ready, running, succeeded, failed or
-    cancelled. `attempts` counts the current stage, `holds` all stages. `run_at` is the earliest time of the next attempt. `parent`
-    is the job that submitted it with its end.
+    cancelled. `attempts` counts the current stage, `holds` all stages. `run_at` is the earliest
+    time of the next attempt. `parent` is the job that submitted it with its end.
     """
 
     id: str

@@ -54,16 +54,17 @@ JOB_ENDS = {
     ("lost", "running", "failed"): FAILED,
     **{
         (event, "running", state): counts_as
-        for event, counts_as in (
-            ("failed", RETRIED),
-            ("timed_out", RETRIED),
-            ("lost", RETRIED),
-            ("stage_done", STAGE_DONE),
-            ("released", RELEASED),
-            ("yielded", RELEASED),
-            ("interrupted", RELEASED),
+        for event, counts_as, states in (
+            ("failed", RETRIED, _AGAIN),
+            ("timed_out", RETRIED, _AGAIN),
+            ("lost", RETRIED, _AGAIN),
+            ("released", RELEASED, _AGAIN),
+            # It may name another key, in which no place is free.
+            ("stage_done", STAGE_DONE, _WAITING),
+            ("yielded", RELEASED, _WAITING),
+            ("interrupted", RELEASED, _WAITING),
         )
-        for state in _AGAIN
+        for state in states
     },
     # Cancelled by request at the end of the attempt, or by force.
     **{
