@@ -114,7 +114,9 @@ def _changes(old: Any, new: Any) -> list[str]:
 def _words_of_this(row: Any) -> str:
     """`10 tasks have v1.`"""
     count: int = row.task_count
-    words = ngettext("%(count)d task has v%(version)d.", "%(count)d tasks have v%(version)d.", count)
+    words = ngettext(
+        "%(count)d task has v%(version)d.", "%(count)d tasks have v%(version)d.", count
+    )
     return words % {"count": count, "version": row.version} if count else ""
 
 

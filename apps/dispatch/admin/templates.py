@@ -68,6 +68,7 @@ class TemplateAdmin(NamedVersionAdmin):
     list_filter = list_filters(TemplateFilters)
     list_defer = ("schema",)
     search_fields = ("name",)
+    search_help_text = _("Part of a name")
     ordering = ("name", "-version")
 
     shown_first_use = time_column("first_used_at", _("first used"), ordering="first_used_at")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.common.fields import KeyField
 
@@ -24,7 +25,7 @@ class Worker(models.Model):
         HTTP = "http", _("over HTTP")  # holds and settles by REST
 
     class State(models.TextChoices):
-        ACTIVE = "active", _("active")  # takes work
+        ACTIVE = "active", pgettext_lazy("worker", "active")  # takes work
         DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
         GONE = "gone", _("offline")  # left, or was lost
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.html import format_html
@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import label, shown_text, shown_time, translate
-from apps.common.admin.html import noted, page_link, table
+from apps.common.admin.html import link, noted, page_url, table
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.jobs.admin import labels
@@ -30,16 +30,21 @@ def jobs_of(runs: Iterable[int | None], bounds: Bounds) -> dict[int, AnyJob]:
     return find_each(wanted, bounds=bounds, only=JOB_COLUMNS)
 
 
-def outcome(number: int | None, jobs: Mapping[int, AnyJob]) -> SafeString | str:
-    """The job of a run and its state, with a link while it is kept."""
+def outcome(
+    number: int | None, jobs: Mapping[int, AnyJob], *, named: Callable[[int], str] = str
+) -> SafeString | str:
+    """The job of a run and its state, with a link while it is kept; by its number, or `named`
+    otherwise."""
     if number is None:
         return "–"
     job = jobs.get(number)
     if job is None:
-        return str(number)
+        return named(number)
     status = capfirst(str(job.get_status_display()))
     colour = labels.STATUS_COLOURS.get(job.status, "")
-    return format_html("{} {}", label(status, colour), page_link(type(job), number))
+    return format_html(
+        "{} {}", label(status, colour), link(page_url(type(job), number), named(number))
+    )
 
 
 def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:

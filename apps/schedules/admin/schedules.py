@@ -14,6 +14,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import ids
 from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.display import (
     choice_label,
@@ -21,6 +22,7 @@ from apps.common.admin.display import (
     due_list,
     label,
     rule_words,
+    short_time,
     shown_rule,
     text_column,
     zoned_time_column,
@@ -123,7 +125,10 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @column(_("last run"))
     def last_run(self, schedule: Any) -> SafeString | str:
-        return outcome(schedule.last_job, schedule.jobs)
+        # The number would be cut at the edge of a narrow screen.
+        return outcome(
+            schedule.last_job, schedule.jobs, named=lambda made: short_time(ids.made_at(made))
+        )
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
