@@ -90,7 +90,7 @@ def test_people_who_are_silent_with_work_in_hand(
     factories.once_task(factories.member("uid_ann"), lease_seconds=3600)
     pull.answer_pull("uid_ann")
     assert figures(home(admin_client))["silent"].value == "0 of 3"
-    frozen_clock.advance(minutes=38)
+    frozen_clock.advance(minutes=38, seconds=20)
     shown = figures(home(admin_client))["silent"]
     assert (shown.value, shown.note, shown.tone) == ("1 of 3", "holds work, 38 min", "warn")
 

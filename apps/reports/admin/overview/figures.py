@@ -199,7 +199,9 @@ def _silent(sight: Sight, stood: Sequence[tuple[int, int, int]]) -> Figure:
     }
     note = gettext("with work in hand")
     if found.silent_since is not None:
-        note = gettext("holds work, %s") % age(found.silent_since, found.at)
+        # Seconds would be cut at the edge of the tile; nobody is silent before ten minutes.
+        minutes = (found.at - found.silent_since) // timedelta(minutes=1)
+        note = gettext("holds work, %s") % duration(minutes * 60_000)
     return Figure(
         key="silent",
         title=_("People silent"),
