@@ -117,7 +117,9 @@ def check_schema(schema: Any, *, field: str = "schema") -> None:
     plain = _plain(schema)
     if not _META.is_valid(plain):
         first = min(_META.iter_errors(plain), key=_order)
-        what = _message(first, plain, _shown)
+        # In the schema of schemas only `type` has branches.
+        is_type = first.kind.name == "anyOf"
+        what = _bad_type(first.instance) if is_type else _message(first, plain, _shown)
         raise Invalid.field(_path(field, first), _("Not a JSON Schema 2020-12: {what}", what=what))
     try:
         parts = check_references(plain)
@@ -127,6 +129,14 @@ def check_schema(schema: Any, *, field: str = "schema") -> None:
         raise Invalid.field(field, error.detail) from error
     if trouble := Checker(plain).trouble:
         raise Invalid.field(field, trouble)
+
+
+def _bad_type(value: Any) -> Message:
+    return _(
+        "{value} is no type; use one of {known}, or a list of some of them.",
+        value=_shown(value),
+        known="array, boolean, integer, null, number, object, string",
+    )
 
 
 def _check_formats(parts: Iterable[Mapping[str, Any]]) -> None:
