@@ -66,6 +66,7 @@ PACKAGES = ("unfold", "axes")
 FOR_PROGRAMS = (
     "apps/*/api/*.py",
     "apps/asyncflow/*.py",
+    "apps/common/arguments.py",
     "apps/*/management/commands/*.py",
     "apps/access/authentication.py",
     "apps/access/permissions.py",

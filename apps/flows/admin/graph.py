@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.flows.admin.step_words import ICONS, People, line_of, title_of
+from apps.flows.admin.step_words import ICONS, People, line_of
 from apps.flows.rules.definition import Definition
 from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, IF, Picture, Way, picture
 from apps.flows.services.masks import without_secrets
@@ -69,7 +69,7 @@ def _boxes(
         place = drawn.places[step.name]
         yield {
             "number": number,
-            "title": title_of(step),
+            "title": step.title,
             "icon": ICONS[step.kind],
             "what": line_of(step, people),
             "x": place.x,

@@ -148,7 +148,7 @@ class RunView:
         if row.kind == shapes.TASK:
             return self.people.known[row.target].shown
         if row.kind == shapes.WAIT:
-            until = run_words.until_of(each) if row.state == State.ACTIVE else None
+            until = each.step.over_at(row.started_at) if row.state == State.ACTIVE else None
             return "" if until is None else format_html(gettext("until {}"), short_time(until))
         shown = format_html("<bdi>{}</bdi>", name)
         made_of = step_words.each_of(self.run.read.steps[row.name])

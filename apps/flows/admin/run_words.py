@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.utils.html import format_html
@@ -20,7 +20,6 @@ from apps.common.admin.display import (
     short_time,
     shown_text,
 )
-from apps.flows.admin import step_words
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.services import lately, progress
@@ -60,7 +59,7 @@ def length_of(length: timedelta) -> str:
 
 def title_of(each: StepProgress) -> str:
     """The name of a step for people."""
-    return shown_text(step_words.title_of(each.step), limit=MAX_NAME)
+    return shown_text(each.step.title, limit=MAX_NAME)
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -111,15 +110,9 @@ def _needs_words(each: StepProgress, numbers: Mapping[str, int]) -> str:
 def _wait_words(each: StepProgress) -> str:
     if each.row.state != State.ACTIVE:
         return gettext("over")
-    if (until := until_of(each)) is not None:
+    if (until := each.step.over_at(each.row.started_at)) is not None:
         return gettext("waits until a time") if until > clock.now() else gettext("over")
     return gettext("waits for somebody to finish it")
-
-
-def until_of(each: StepProgress) -> datetime | None:
-    """When an active step that waits for a time is over."""
-    seconds, since = each.step.said.get("seconds"), each.row.started_at
-    return None if seconds is None or since is None else since + timedelta(seconds=seconds)
 
 
 def why(row: FlowStep) -> str:
@@ -178,7 +171,7 @@ def _waits_of(each: StepProgress) -> Iterator[SafeString]:
     if row.state != State.ACTIVE:
         return
     if row.kind == shapes.WAIT:
-        until = until_of(each)
+        until = each.step.over_at(each.row.started_at)
         if until is None:
             yield format_html(gettext("somebody to finish {step}"), step=_bold(title_of(each)))
         else:

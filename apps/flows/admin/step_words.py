@@ -61,11 +61,6 @@ def titles_of(definition: Any) -> dict[str, str]:
     return {step["name"]: str(step["title"]) for step in definition["steps"] if step.get("title")}
 
 
-def title_of(step: Step) -> str:
-    """The name of the step for people."""
-    return str(step.said.get("title") or step.name)
-
-
 def what_of(step: Step, people: People) -> SafeString:
     """The people who do it, or the jobs that run: `6 of the 20 people of All staff, each at most
     once`, `resize · one for each of list.photos`."""
@@ -181,13 +176,13 @@ def rows_of(definition: Definition, people: People, *, shows_given: bool) -> lis
     """The steps in the order of the definition; what they are given is for those who see
     payloads."""
     definition = without_secrets(definition)
-    titles = {name: title_of(step) for name, step in definition.steps.items()}
+    titles = {name: step.title for name, step in definition.steps.items()}
     steps = [definition.steps[said["name"]] for said in definition.said["steps"]]
     return [
         Row(
             number=number,
-            title=title_of(step),
-            name=step.name if title_of(step) != step.name else "",
+            title=step.title,
+            name=step.name if step.title != step.name else "",
             kind=KIND_WORDS[step.kind],
             icon=ICONS[step.kind],
             what=what_of(step, people),
@@ -213,7 +208,7 @@ def outlook(
     those that it starts with, if they are known."""
     sure, lines = 0, []
     for step in without_secrets(definition).steps.values():
-        title, perhaps = format_html("<bdi>{}</bdi>", title_of(step)), _perhaps(step)
+        title, perhaps = format_html("<bdi>{}</bdi>", step.title), _perhaps(step)
         count = _count(step, params)
         if count is not None and not perhaps:
             sure += count

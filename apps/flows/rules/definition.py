@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -51,6 +52,22 @@ class Step:
     def target(self) -> str:
         """The type of its jobs, or for whom its task is; "" for what waits."""
         return str(self.said.get("type") or self.said.get("executor") or "")
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return str(self.said.get("title") or self.name)
+
+    @property
+    def quota(self) -> int | None:
+        """How many people get its task; None for each once."""
+        quota: int | None = self.said.get("quota", 1)
+        return quota
+
+    def over_at(self, started_at: datetime | None) -> datetime | None:
+        """When a step that waits for a time is over; None for others."""
+        seconds = self.said.get("seconds")
+        return started_at + timedelta(seconds=seconds) if seconds and started_at else None
 
     @property
     def when(self) -> str:

@@ -122,7 +122,7 @@ def word_of(step: Step, need: Step) -> str:
     each = step.said.get("each")
     if isinstance(each, dict) and each.get(FROM) == need.name:
         return EACH
-    is_many = need.kind == shapes.JOBS or need.said.get("quota", 1) != 1
+    is_many = need.kind == shapes.JOBS or need.quota != 1
     return ALL if is_many and "at_least" not in need.said else ""
 
 

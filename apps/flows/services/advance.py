@@ -123,9 +123,7 @@ class Advance(LockedRun):
         return ""
 
     def _look_at_wait(self, row: FlowStep, step: Step, why: str) -> End | None:
-        assert row.started_at is not None  # noqa: S101
-        seconds = step.said.get("seconds")
-        if seconds is not None and row.started_at + timedelta(seconds=seconds) <= self.now:
+        if (over_at := step.over_at(row.started_at)) and over_at <= self.now:
             return End(joins.SUCCEEDED)
         return End(joins.FAILED, None, why) if why else None
 
@@ -336,8 +334,7 @@ class Advance(LockedRun):
         started_at = row.started_at or self.now
         if row.kind == shapes.WAIT:
             # Nobody else ends it but a person, who does so at once.
-            seconds = self.run.read.steps[row.name].said.get("seconds")
-            own = seconds and started_at + timedelta(seconds=seconds)
+            own = self.run.read.steps[row.name].over_at(started_at)
             return min(filter(None, (own, row.deadline_at)), default=self.now + AT_FAILED)
         is_task = row.kind == shapes.TASK
         return next_look(self.now, started_at, row.deadline_at, is_task=is_task)

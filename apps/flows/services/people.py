@@ -27,11 +27,14 @@ _SETTLED = (life.FULL, life.OVER, life.DELETED)
 
 def as_fields(step: Step, params: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the once task, but for whom and by which template."""
-    quota = step.said.get("quota", 1)
-    mode = "single" if quota == 1 else "multi"
     said = {name: step.said[name] for name in _SAID if name in step.said}
-    title = step.said.get("title", step.name)
-    return {"mode": mode, **said, "dispatch_times": quota, "title": title, "params": dict(params)}
+    return {
+        "mode": "single" if step.quota == 1 else "multi",
+        **said,
+        "dispatch_times": step.quota,
+        "title": step.title,
+        "params": dict(params),
+    }
 
 
 def begin(
@@ -66,8 +69,7 @@ def look(row: FlowStep, step: Step, now: datetime) -> End | None:
     """How the step has ended; None while anybody has it or may still get it."""
     if is_open(row):
         return None
-    task = _task_of(row)
-    quota = step.said.get("quota", 1)
+    task, quota = _task_of(row), step.quota
     if task is not None:
         read_availability([task], now=now)
         availability = task.availability

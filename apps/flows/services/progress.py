@@ -116,8 +116,7 @@ def read_progress(run: FlowRun, visible: Any) -> dict[str, StepProgress]:
 def expected(step: Step, row: FlowStep) -> int | None:
     """How many jobs or hand-outs the step has or is to have; None while nobody knows."""
     if step.kind == shapes.TASK:
-        quota: int | None = step.said.get("quota", 1)
-        return quota
+        return step.quota
     if step.kind != shapes.JOBS or row.first is not None:
         return row.made or 1
     each = step.said["each"]
