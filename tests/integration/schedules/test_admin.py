@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.common import ids
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.schedules.models import Schedule, ScheduleRun
@@ -204,6 +206,17 @@ def test_job_leads_to_its_schedule_and_search_finds_it(admin_client: Client) -> 
     assert found["Location"] == url
 
 
+def test_list_tells_the_last_run_by_its_time_beside_its_end(admin_client: Client) -> None:
+    factories.schedule()
+    assert sweep() == 1
+    job = Job.objects.get()
+    page = admin_client.get(reverse(LIST))
+    linked = r'<a [^>]*href="([^"]+)"[^>]*><time [^>]*>([^<]+)<'
+    [(url, shown)] = re.findall(linked, page.content.decode())
+    assert url == reverse("admin:jobs_job_change", args=[job.pk])
+    assert shown == f"{ids.made_at(job.pk):%H:%M}" and str(job.pk) not in text_of(page)
+
+
 def test_sweep_does_not_make_a_form_outdated(admin_client: Client) -> None:
     made = factories.schedule()
     url = reverse(CHANGE, args=[made.pk])
@@ -254,5 +267,5 @@ def test_pages_are_chinese_as_a_whole(admin_client: Client, nine: FrozenClock) -
 def test_schedules_of_a_type_that_is_gone_are_found_by_it(admin_client: Client) -> None:
     left = factories.schedule()
     Schedule.objects.update(job_type="gone")
-    page: Any = admin_client.get(reverse("admin:schedules_schedule_changelist"), {"type": "gone"})
+    page: Any = admin_client.get(reverse(LIST), {"type": "gone"})
     assert [row.pk for row in page.context["cl"].result_list] == [left.pk]
