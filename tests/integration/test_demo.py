@@ -197,9 +197,9 @@ class TestRefusals:
         self, frozen_clock: FrozenClock, subtests: pytest.Subtests
     ) -> None:
         for arguments, words in [
-            (["--clients", "0"], "--clients: 0 is not a whole number from 1 to 20"),
-            (["--clients", "21"], "--clients: 21 is not a whole number"),
-            (["--clients", "1", "--seconds", "0"], "--seconds: 0 is not"),
+            (["--clients", "0"], "--clients: '0' is not a whole number from 1 to 20"),
+            (["--clients", "21"], "--clients: '21' is not a whole number"),
+            (["--clients", "1", "--seconds", "0"], "--seconds: '0' is not"),
             (["--clients", "1", "--seconds", "3601"], "from 1 to 3600"),
             (["--clients", "1"], "There is no demo key in .*make run"),
             (["--clients", "1", "--key", "oh"], "key is not of the form"),
