@@ -67,11 +67,17 @@ class Jobs(Target):
             yield from control.host_faults(params["host"])
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
-        # A retry counts for a key, which may be in the context.
-        limits = (type_.key_limit for type_ in type_snapshots().values())
-        is_read = any(limit is not None and not limit.is_column for limit in limits)
-        left_out = ("checkpoint", "result") if is_read else ("context", "checkpoint", "result")
-        return super().locked(rows.defer(*left_out), numbers)
+        jobs = super().locked(rows.defer("context", "checkpoint", "result"), numbers)
+        # A retry counts for a key, which may be in the context; others are long and not needed.
+        types = type_snapshots({job.type for job in jobs.values()}).values()
+        limits = {type_.name: type_.key_limit for type_ in types}
+        by_context = {name for name, limit in limits.items() if limit and not limit.is_column}
+        wanted = [number for number, job in jobs.items() if job.type in by_context]
+        if wanted:
+            contexts = Job.objects.filter(pk__in=wanted).values_list("pk", "context")
+            for number, context in contexts:
+                jobs[number].context = context
+        return jobs
 
     def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
         return last_entries(Source.JOB, numbers, of)
