@@ -20,7 +20,6 @@ def submit_once(
     by: str,
     bounds: Bounds,
     everywhere: bool = False,
-    is_repeated: bool = False,
 ) -> list[Submitted]:
     """As `submit_many`, or `submit_everywhere` of one; a repeat gets the first answer, whatever has
     become of the jobs.
@@ -29,20 +28,18 @@ def submit_once(
     """
     if not request.is_repeatable:
         return _make(jobs, by, bounds, everywhere)
-    try:
-        return _make_once(jobs, request, by, bounds, everywhere)
-    except (IntegrityError, PlatformError) as refused:
-        # Hardly any is a repeat, so only one that is refused, perhaps for what has changed since,
-        # asks for the first answer.
-        earlier = request.earlier()
-        if earlier is None and (is_repeated or isinstance(refused, PlatformError)):
-            raise
-    if earlier is not None:
-        return earlier.submitted
-    # The time of the one that had the id is over.
-    return submit_once(
-        jobs, request=request, by=by, bounds=bounds, everywhere=everywhere, is_repeated=True
-    )
+    for is_last in (False, True):
+        try:
+            return _make_once(jobs, request, by, bounds, everywhere)
+        except (IntegrityError, PlatformError) as refused:
+            # Hardly any is a repeat, so only one that is refused, perhaps for what has changed
+            # since, asks for the first answer.
+            if earlier := request.earlier():
+                return earlier.submitted
+            # Of an id that another one had, the time is over: it is free now.
+            if is_last or isinstance(refused, PlatformError):
+                raise
+    raise AssertionError("unreachable")
 
 
 @transactional
