@@ -121,6 +121,16 @@ def test_web_server_shares_its_port_with_no_other(
 
 
 def test_web_server_takes_what_its_settings_take(subtests: pytest.Subtests) -> None:
-    for option in ("--port=0", "--port=65536", "--workers=0", "--host=nowhere"):
+    for option in ("--port=0", "--port=65536", "--workers=0", "--host=nowhere", "--asyncflow=g1"):
         with subtests.test(option), pytest.raises(CommandError, match=option.partition("=")[0]):
             call_command("web", option)
+
+
+def test_web_server_says_of_which_dialects_there_are_ports(subtests: pytest.Subtests) -> None:
+    for ports, message in (((), "it is empty; write one such as"), ((("g2", 5100),), "it has g2")):
+        with (
+            subtests.test(message),
+            override_settings(ASYNCFLOW_PORTS=ports),
+            pytest.raises(CommandError, match=f"has no port of 'g1'; {message}"),
+        ):
+            call_command("web", "--asyncflow=g1")

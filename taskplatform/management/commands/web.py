@@ -37,7 +37,7 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--asyncflow",
-            choices=dict(conf.ASYNCFLOW_PORTS),
+            type=_dialect,
             metavar="DIALECT",
             help="one dialect alone, on this machine at its port of ASYNCFLOW_PORTS",
         )
@@ -83,3 +83,11 @@ def _address(text: str) -> str:
         return parse_address(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text!r} is not an address of this machine") from error
+
+
+def _dialect(text: str) -> str:
+    ports = dict(conf.ASYNCFLOW_PORTS)
+    if text not in ports:
+        known = f"it has {', '.join(ports)}" if ports else "it is empty; write one such as g1:41555"
+        raise ArgumentTypeError(f"ASYNCFLOW_PORTS has no port of {text!r}; {known}")
+    return text
