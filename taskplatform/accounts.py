@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm
 
 from apps.access.models import Limited
-from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import time_column, translate
 from apps.common.admin.pages import Panel
 from apps.common.messages import Message

@@ -12,8 +12,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import time_column
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.dispatch.models import Executor, OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of

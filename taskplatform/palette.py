@@ -19,8 +19,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from apps.bulk.services.targets import TARGETS
-from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.actions import allows, specs
+from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import beside, listed, translate
 from apps.common.lookups import folding
 from apps.dispatch.models import (

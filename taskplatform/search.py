@@ -20,7 +20,7 @@ from django.http import HttpRequest
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext
 
-from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import shown_text
 from apps.common.errors import Invalid

@@ -37,6 +37,9 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
     return HttpResponseRedirect(static("taskplatform/favicon.svg"))
 
 
+# Only processes that answer requests have pages: see `taskplatform.apps`.
+admin.autodiscover()
+
 urlpatterns = [
     # Before those whose numbers would take its addresses.
     path("api/v1/", include("apps.bulk.api.urls")),

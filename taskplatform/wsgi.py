@@ -3,6 +3,7 @@
 import os
 
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 _django = get_wsgi_application()
@@ -10,4 +11,6 @@ _django = get_wsgi_application()
 # The models that it imports need the settings above.
 from apps.common.api.middleware import ReadableHeaders  # noqa: E402
 
+# Loads the code of all pages, for which the first caller would wait.
+get_resolver().url_patterns  # noqa: B018
 application = ReadableHeaders(_django)

@@ -22,6 +22,7 @@ import django
 import hypothesis
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.admin import autodiscover
 
 from tests.caches import clear_caches
 from tests.clients import JsonClient
@@ -62,6 +63,8 @@ def _prepare_environment() -> None:
 
 _prepare_environment()
 django.setup()
+# As in a process that answers requests: which pages there are is not to hang on the order of tests.
+autodiscover()
 # Processes started by the tests, those of xdist first of all, are to begin from nothing too.
 del os.environ["DJANGO_SETTINGS_MODULE"]
 

@@ -28,13 +28,13 @@ from apps.access import services
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import TERMS, Scope, validated
 from apps.common import clock
-from apps.common.admin import ReasonAction, ServiceForm, ServiceModelAdmin, actor_of
-from apps.common.admin.actions import CustomUrls, ReasonForm
+from apps.common.admin.actions import CustomUrls, ReasonAction, ReasonForm, actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import joined, noted
 from apps.common.admin.pages import Panel
+from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.errors import FieldError, PlatformError
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin

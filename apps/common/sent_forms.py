@@ -18,7 +18,7 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.common.models import SentForm
-from apps.common.tidy import register, remove_oldest
+from apps.common.tidy import remove_oldest
 
 # Nobody sends a form again later.
 KEPT = timedelta(days=2)
@@ -71,6 +71,3 @@ def take(number: int) -> None:
 def forget(now: datetime) -> int:
     """Remove numbers of forms that nobody sends any more."""
     return remove_oldest(SentForm.objects.all(), "sent_at", now - KEPT)
-
-
-register("sent forms", forget)

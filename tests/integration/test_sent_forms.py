@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import sent_forms
-from apps.common.admin import ServiceModelAdmin
+from apps.common.admin.service import ServiceModelAdmin
 from apps.common.models import SentForm
 from apps.common.sent_forms import SentBefore
 from apps.dispatch.models import OnceTask

@@ -20,7 +20,7 @@ from apps.alerts.services import alerts, settings
 from apps.alerts.services.firing import rows_of
 from apps.alerts.services.messages import sentence
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import (
     choice_label,
     column,
@@ -34,6 +34,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, joined, link, page_link
 from apps.common.admin.list_head import NextStep
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin

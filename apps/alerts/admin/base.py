@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from apps.alerts.services import settings
-from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.display import shown_text, translate
 from apps.common.admin.html import link
+from apps.common.admin.service import ServiceModelAdmin
 from apps.journal.admin import RecordedAdmin
 from apps.reports.watches.subjects import url_of
 

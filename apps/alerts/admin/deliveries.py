@@ -9,11 +9,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.models import MAX_ANSWER, Alert, Channel, Delivery
-from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import column, shown_text, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link
 from apps.common.admin.live import LiveAdmin
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.filtersets import Choice, Number, RowFilters
 from apps.jobs.models import Job

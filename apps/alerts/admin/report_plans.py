@@ -23,7 +23,7 @@ from apps.alerts.admin.alerts import delivery_line
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
 from apps.alerts.services import report_plans, report_runs
 from apps.common import clock
-from apps.common.admin import ReasonAction, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import (
     column,
     due_list,
@@ -38,6 +38,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.html import bullets, joined, link
 from apps.common.admin.pages import Panel
+from apps.common.admin.service import ServiceModelAdmin
 from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm

@@ -21,7 +21,6 @@ from apps.alerts.admin.alerts import SEVERITY_COLOURS
 from apps.alerts.admin.base import SettingAdmin, subject_link
 from apps.alerts.models import EVERY_DAY, AlertRule, Channel
 from apps.alerts.services import judging, settings
-from apps.common.admin import ServiceForm
 from apps.common.admin.display import (
     column,
     duration_of,
@@ -35,6 +34,7 @@ from apps.common.admin.filters import list_filters
 from apps.common.admin.html import table
 from apps.common.admin.pages import Panel, in_pairs
 from apps.common.admin.segments import SegmentBoxes
+from apps.common.admin.service import ServiceForm
 from apps.common.errors import FieldError
 from apps.common.filtersets import Choice, RowFilters
 from apps.reports.watches import UNKNOWN

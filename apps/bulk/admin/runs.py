@@ -28,7 +28,7 @@ from apps.bulk.services.runs import is_old, is_stalled
 from apps.bulk.services.selection import CHANGED_BY, stored
 from apps.bulk.services.targets import TARGETS, Target, params_of
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import (
@@ -45,6 +45,7 @@ from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link, page_url
 from apps.common.admin.list_head import NextStep
 from apps.common.admin.live import LiveAdmin
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.filtersets import Choice, RowFilters
 from apps.common.masking import redact

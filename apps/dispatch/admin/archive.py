@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import state_label, text_column, time_column
 from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.json_fields import json_field
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number

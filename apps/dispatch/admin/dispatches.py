@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
 from apps.common.admin.columns import ListColumn
@@ -34,6 +34,7 @@ from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import NextStep, keys_if_counted
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.admin.parts import part_of, read_wholes
 from apps.common.admin.payload_filter import PayloadFilter

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext
 
 from apps.common import clock
-from apps.common.admin import actor_of
+from apps.common.admin.actions import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.errors import FieldError, Invalid, Mistakes

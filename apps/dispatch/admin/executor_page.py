@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from apps.common import clock
-from apps.common.admin import actor_of
+from apps.common.admin.actions import actor_of
 from apps.common.admin.display import shown_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
 from apps.common.admin.pages import OtherForm, Panel

@@ -17,13 +17,14 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
-from apps.common.admin import ReasonAction, ServiceForm, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.pages import Panel
+from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.admin.who import who
 from apps.common.readers import read_number
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences

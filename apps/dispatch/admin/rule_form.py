@@ -23,11 +23,10 @@ from unfold.widgets import (
 )
 
 from apps.common import clock
-from apps.common.admin import ServiceForm
 from apps.common.admin.display import due_list, plain_time, shown_text, translate
 from apps.common.admin.html import joined
 from apps.common.admin.segments import SegmentBoxes
-from apps.common.admin.service import DRAFT
+from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
 from apps.common.zones import parse_zone

@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin import ActionResult, OnceForm, ReasonAction
+from apps.common.admin.actions import ActionResult, OnceForm, ReasonAction
 from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.errors import Invalid

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from apps.common import clock, sent_forms
-from apps.common.admin import actor_of
+from apps.common.admin.actions import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.display import shown_text

@@ -13,7 +13,6 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.display import (
     choice_label,
@@ -29,6 +28,7 @@ from apps.common.admin.display import (
 from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.pages import Panel, in_pairs
+from apps.common.admin.service import ServiceModelAdmin
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
 from apps.dispatch.admin import task_meaning, what_if

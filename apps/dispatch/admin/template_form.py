@@ -14,11 +14,10 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ServiceForm
 from apps.common.admin.display import translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import SchemaForm
-from apps.common.admin.service import DRAFT
+from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.rows import schema_of, why_not_rows
 from apps.common.json.schema import check_params

@@ -17,10 +17,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import sent_forms
-from apps.common.admin import ServiceForm
 from apps.common.admin.display import translate
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.service import DRAFT
+from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.rows import rows_of, schema_of
 from apps.common.json.rows import why_not_rows as why_not_fields

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from apps.common.admin import ReasonForm
+from apps.common.admin.actions import ReasonForm
 from apps.common.admin.json_text import JsonTextField
 from apps.common.readers import read_number
 from apps.flows.models import FlowRun, FlowStep

@@ -13,12 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, count_bar, shown_text, time_column
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import NextStep, keys_if_counted
 from apps.common.admin.live import LiveAdmin
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin, head_line

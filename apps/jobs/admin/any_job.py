@@ -16,8 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
-from apps.common.admin import ReasonAction, ServiceModelAdmin
-from apps.common.admin.actions import CustomUrls
+from apps.common.admin.actions import CustomUrls, ReasonAction
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
@@ -25,6 +24,7 @@ from apps.common.admin.pages import Panel
 from apps.common.admin.parts import read_wholes
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin
+from apps.common.admin.service import ServiceModelAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.admin.who import known

@@ -16,10 +16,11 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
-from apps.common.admin import ReasonAction, ReasonForm, ServiceForm, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction, ReasonForm
 from apps.common.admin.display import column, error_column, shown_text, time_column, translate
 from apps.common.admin.filters import list_filters
 from apps.common.admin.json_text import JsonTextField, Typed, read_json
+from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.errors import PlatformError
 from apps.common.filtersets import Key, RowFilters

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from apps.common.admin import ServiceForm, ServiceModelAdmin
+from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.jobs.admin.job_forms import JobEditForm, JobRetryForm
 from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import Job

@@ -14,9 +14,10 @@ from unfold.widgets import (
 )
 
 from apps.common import clock
-from apps.common.admin import ReasonForm, ServiceForm
+from apps.common.admin.actions import ReasonForm
 from apps.common.admin.durations import DurationField
 from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.service import ServiceForm
 from apps.common.errors import FieldError
 from apps.jobs.admin.type_choice import ContextForm, offer_types
 from apps.jobs.models import AnyJob, Job

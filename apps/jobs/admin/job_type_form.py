@@ -13,11 +13,10 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ServiceForm
 from apps.common.admin.durations import written
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import LinesFormField
-from apps.common.admin.service import DRAFT, OWN_FIELDS
+from apps.common.admin.service import DRAFT, OWN_FIELDS, ServiceForm
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_presets import PRESETS

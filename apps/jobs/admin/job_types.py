@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ReasonAction, ReasonForm, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction, ReasonForm
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import (
     column,
@@ -27,6 +27,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, joined, link, list_url
 from apps.common.admin.pages import Panel, in_pairs
+from apps.common.admin.service import ServiceModelAdmin
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
 from apps.jobs.admin import labels, type_words

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
 from apps.common.admin.html import list_url

@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import actor_of
+from apps.common.admin.actions import actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
 from apps.common.admin.display import listed, shown_actor, shown_text, shown_time, translate

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonAction, ReasonForm
+from apps.common.admin.actions import ReasonAction, ReasonForm
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
     column,
@@ -27,6 +27,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, noted
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key

@@ -15,7 +15,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import (
     column,
     duration_of,
@@ -29,6 +28,7 @@ from apps.common.admin.display import (
 from apps.common.admin.html import link, noted, page_link
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.who import Known, known
 from apps.common.masking import redact

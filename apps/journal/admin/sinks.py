@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import (
     column,
     duration_of,
@@ -26,6 +26,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, noted, page_link
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.filtersets import Key, RowFilters
 from apps.common.readers import read_key, read_number

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.text import capfirst
 
-from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import shown_text
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.journal.admin import words

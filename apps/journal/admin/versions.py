@@ -12,8 +12,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ReasonAction, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import shown_actor, shown_time, state_label, translate
+from apps.common.admin.service import ServiceModelAdmin
 from apps.journal.admin.recorded import RecordedAdmin
 from apps.journal.models import NamedVersion
 from apps.journal.services.versions import set_status

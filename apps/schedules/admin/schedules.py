@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import ids
-from apps.common.admin import ReasonAction, ServiceModelAdmin
+from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import (
     choice_label,
     column,
@@ -31,6 +31,7 @@ from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.pages import Panel
+from apps.common.admin.service import ServiceModelAdmin
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.rule_form import ROWS
 from apps.jobs.admin.filters import TypeFilter

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client, RequestFactory
 
-from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
 from tests import factories
 from tests.jobs import end, job_type, jobs, take
 
