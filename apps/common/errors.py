@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from apps.common.messages import Message as _
 from apps.common.messages import joined
@@ -50,16 +50,16 @@ class PlatformError(Exception):
         self.errors = tuple(errors)
         self.retry_after = retry_after
 
+    @classmethod
+    def field(cls, field: str, message: str, *, code: str = "") -> Self:
+        """The error of one wrong field, with a code of its own if it has one."""
+        return cls(message, errors=[FieldError(field, code or cls.code, message)])
+
 
 class Invalid(PlatformError):
     """A value breaks a rule; `errors` names each field."""
 
     title = "The input is not valid"
-
-    @classmethod
-    def field(cls, field: str, message: str, *, code: str = "invalid") -> Invalid:
-        """The error of one wrong field."""
-        return cls(message, errors=[FieldError(field, code, message)])
 
 
 class Mistakes:

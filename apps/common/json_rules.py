@@ -8,7 +8,6 @@ from typing import Any
 
 from apps.common.errors import (
     BadText,
-    FieldError,
     Invalid,
     LimitReached,
     PlatformError,
@@ -148,7 +147,7 @@ def _check_scalar(node: Any, field: str) -> None:
 
 
 def _refusal(kind: type[PlatformError], field: str, message: str) -> PlatformError:
-    return kind(message, errors=[FieldError(field, kind.code, message)])
+    return kind.field(field, message)
 
 
 def canonical(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from itertools import accumulate
 from typing import Any
 
-from apps.common.errors import DuplicateKey, FieldError, Invalid, LimitReached, Malformed, TooDeep
+from apps.common.errors import DuplicateKey, Invalid, LimitReached, Malformed, TooDeep
 from apps.common.json_rules import (
     INTEGERS,
     MAX_BYTES,
@@ -187,7 +187,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         name = twice[:80].encode(errors="replace").decode()
         message = _("The key {name!r} occurs twice in one object; name each key once.", name=name)
-        raise DuplicateKey(message, errors=[FieldError(name, "duplicate_key", message)])
+        raise DuplicateKey.field(name, message)
     return value
 
 

@@ -47,12 +47,11 @@ def create_executor(
     members: Sequence[str] = (),
     actor: str,
 ) -> Executor:
-    """A new user or group, as its name says. Invalid when the name is taken."""
+    """A new user or group, as its name says. Conflict when the name is taken."""
     now = clock.now()
     executor = draft_executor(name=name, title=title, enabled=enabled, actor=actor, now=now)
-    if Executor.objects.filter(name=name).exists():
-        raise Invalid.field("name", _("{name} exists already; edit it instead.", name=name))
-    with unless_taken(_("Somebody else has just created {name}; edit it instead.", name=name)):
+    there = _("{name} exists already; edit it instead.", name=name)
+    with unless_taken(there, field="name"):
         executor.save(force_insert=True)
     record_edit(executor, "executor_created", now=now, actor=actor, after=executor.journal_values())
     if members:

@@ -13,7 +13,7 @@ from django.db.models import Count
 from apps.common import clock
 from apps.common.chunks import chunks
 from apps.common.db import transactional
-from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
+from apps.common.errors import Conflict, LimitReached, NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
@@ -309,7 +309,7 @@ def lock_executors(executors: Iterable[int]) -> None:
     rows = Executor.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
     if len(rows.values_list("pk")) < len(wanted):
         message = _("That person or group was deleted just now; choose another one.")
-        raise Conflict(message, errors=[FieldError("executor", "conflict", message)])
+        raise Conflict.field("executor", message)
 
 
 def require_limits(executors: Collection[int]) -> None:
@@ -340,7 +340,7 @@ def _too_many_rotations(executor: Executor) -> LimitReached:
         executor=executor.name,
         limit=conf.ROTATIONS_PER_EXECUTOR,
     )
-    return LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
+    return LimitReached.field("executor", message)
 
 
 def _use_template(template: Template | None, now: datetime) -> None:
@@ -353,4 +353,4 @@ def _use_template(template: Template | None, now: datetime) -> None:
     same = Template.objects.filter(pk=template.pk)
     if not same.filter(first_used_at=None).update(first_used_at=now) and not same.exists():
         message = _("{template} was deleted just now; choose another one.", template=str(template))
-        raise Conflict(message, errors=[FieldError("template", "conflict", message)])
+        raise Conflict.field("template", message)

@@ -89,8 +89,8 @@ def put_template(
 ) -> Template:
     """The next version of a template, the first when the name is new.
 
-    With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
-    newest version. The same schema again makes no version, unless its fields are in another order.
+    Conflict with `new` when the name exists, and with `based_on` when that is no longer the newest
+    version. The same schema again makes no version, unless its fields are in another order.
     """
     check(name, schema)
     latest, newest = versions.newest_of(Template.objects.all(), name, new=new, based_on=based_on)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from apps.common.db import transactional
-from apps.common.errors import Conflict, FieldError, Invalid, NotFound, PlatformError
+from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.common.json_rules import check_json
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -225,4 +225,4 @@ def _require_reopened(going: Advance) -> None:
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         message = _("Say why; the journal keeps it.")
-        raise Invalid(message, errors=[FieldError("reason", "invalid", message)])
+        raise Invalid.field("reason", message)

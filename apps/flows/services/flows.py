@@ -44,8 +44,8 @@ def put_flow(
 ) -> Flow:
     """The next version of a flow, the first when the name is new; with all that is wrong if it is.
 
-    With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
-    newest version. The same again makes no version.
+    Conflict with `new` when the name exists, and with `based_on` when that is no longer the newest
+    version. The same again makes no version.
     """
     mistakes = Mistakes()
     with mistakes:

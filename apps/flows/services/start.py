@@ -175,7 +175,7 @@ def _twin(open_key: str, bounds: Bounds) -> Started | None:
         return None
     if not is_within(run.read, bounds):
         message = _("A run of this key is open that is out of reach here; use another key.")
-        raise Conflict(message, errors=[FieldError("key", Conflict.code, message)])
+        raise Conflict.field("key", message)
     return Started(run.pk, False, run.status)
 
 

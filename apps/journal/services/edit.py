@@ -158,8 +158,7 @@ def unless_taken(message: Message, *, field: str = "") -> Iterator[None]:
         with transaction.atomic():
             yield
     except IntegrityError as error:
-        errors = [FieldError(field, Conflict.code, message)] if field else []
-        raise Conflict(message, errors=errors) from error
+        raise (Conflict.field(field, message) if field else Conflict(message)) from error
 
 
 def edit_entry(

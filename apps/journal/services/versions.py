@@ -8,7 +8,7 @@ from django.db import models
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.journal.models import NamedVersion
 from apps.journal.services.edit import record_edit, unless_taken
@@ -21,12 +21,12 @@ def newest_of(
 ) -> tuple[RowT | None, int]:
     """The newest version of that name, locked, with its number; None and 0 before the first.
 
-    With `new`, Invalid when there is one; with `based_on`, Conflict when that is not the newest.
+    Conflict with `new` when there is one, and with `based_on` when that is not the newest.
     """
     latest = rows.select_for_update().filter(name=name).order_by("-version").first()
     if latest is not None and new:
         message = _("{name} exists already; PUT makes its next version.", name=name)
-        raise Invalid.field("name", message)
+        raise Conflict.field("name", message)
     newest = 0 if latest is None else latest.version
     if based_on is not None and based_on != newest:
         raise Conflict(

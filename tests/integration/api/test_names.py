@@ -74,17 +74,16 @@ def test_taken_name_is_refused(
 ) -> None:
     """POST makes new rows only; a twin by case has another name."""
     before = checksum()
-    for path, name, twin, fields, status in (
-        ("executors/", "uid_alice", "uid_Alice", {"title": "Second"}, 400),
-        ("templates/", "photo-check", "Photo-check", OPEN, 400),
-        ("job-types/", "mail", "Mail", {}, 409),
+    for path, name, twin, fields, instead in (
+        ("executors/", "uid_alice", "uid_Alice", {"title": "Second"}, "edit it instead"),
+        ("templates/", "photo-check", "Photo-check", OPEN, "PUT makes its next version"),
+        ("job-types/", "mail", "Mail", {}, f"change it by PATCH {BASE}job-types/mail/."),
     ):
         with subtests.test(path):
             answer = api.post(f"{BASE}{path}", {"name": name, **fields})
 
-            assert mistakes(answer, status) == ["name"]
+            assert mistakes(answer, 409) == ["name"]
             assert checksum() == before
-            if status == 409:
-                assert f"change it by PATCH {BASE}{path}{name}/." in answer.json()["detail"]
+            assert instead in answer.json()["detail"]
             assert api.post(f"{BASE}{path}", {"name": twin, **fields}).status_code == 201
             before = checksum()
