@@ -26,21 +26,25 @@ MAX_TOGETHER = 1_000
 
 
 def discard_exhausted(*, until: datetime) -> int:
-    """Discard the first ready jobs of each type that must not run any more; returns how many.
+    """Discard the first ready and blocked jobs of each type that must not run any more; returns how
+    many.
 
     A hold discards such jobs when it reads them. This sweep is for types that no worker holds, such
-    as paused and deleted ones.
+    as paused and deleted ones, and for jobs that have no place yet.
     """
     types = type_snapshots(max_age=0)
     # A range for each type, and one for each gap between types: only deleted types lie there.
     names = sorted(types)
     ranges = [Range(name, name) for name in names]
-    ranges += [Range(*gap, is_open=True) for gap in pairwise(["", *names, ""])]
+    gaps = [*pairwise(["", *names, ""])]
+    ranges += [Range(*gap, is_open=True) for gap in gaps]
+    ranges += [Range(name, name, status=t.BLOCKED) for name in names if types[name].key_limit]
+    ranges += [Range(*gap, is_open=True, status=t.BLOCKED) for gap in gaps]
     # The jobs of each range that somebody keeps locked: the next look is for the jobs behind them.
     locked: dict[Range, list[int]] = {range_: [] for range_ in ranges}
     discarded = 0
     while locked and (now := clock.now()) < until:
-        found = _first_ready(locked)
+        found = _first_waiting(locked)
         over = {range_: _unrunnable(rows, types, now) for range_, rows in found.items()}
         numbers = sorted(number for some in over.values() for number in some)
         done: set[int] = set()
@@ -61,9 +65,10 @@ class Range(NamedTuple):
     lower: str
     upper: str
     is_open: bool = False
+    status: str = t.READY
 
 
-class Ready(NamedTuple):
+class Waiting(NamedTuple):
     number: int
     type: str
     attempts: int
@@ -71,15 +76,15 @@ class Ready(NamedTuple):
     expected_at: datetime
 
 
-def _first_ready(ranges: Mapping[Range, Sequence[int]]) -> dict[Range, list[Ready]]:
-    """The first ready jobs of each range but those that stand beside it, by the claim index."""
+def _first_waiting(ranges: Mapping[Range, Sequence[int]]) -> dict[Range, list[Waiting]]:
+    """The first jobs of each range but those that stand beside it, by the claim index."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
-    found: dict[Range, list[Ready]] = {}
+    found: dict[Range, list[Waiting]] = {}
     rows = fetch_each(
         (
             # The state is a literal, without which SQLite would not use its partial index.
             f"SELECT %s AS part, id, type, attempts, max_attempts, expected_at FROM {jobs} "
-            f"WHERE status = '{t.READY}' AND {_condition(range_, len(left_out))} "
+            f"WHERE status = '{range_.status}' AND {_condition(range_, len(left_out))} "
             f"ORDER BY type, affinity_host, order_key, id LIMIT {MAX_READ}",
             (position, *filter(None, range_[:2]), *left_out),
         )
@@ -87,8 +92,8 @@ def _first_ready(ranges: Mapping[Range, Sequence[int]]) -> dict[Range, list[Read
     )
     order = [*ranges]
     for position, number, type_, attempts, max_attempts, expected_at in rows:
-        ready = Ready(number, type_, attempts, max_attempts, instant(expected_at))
-        found.setdefault(order[int(position)], []).append(ready)
+        waiting = Waiting(number, type_, attempts, max_attempts, instant(expected_at))
+        found.setdefault(order[int(position)], []).append(waiting)
     return found
 
 
@@ -101,7 +106,7 @@ def _condition(range_: Range, left_out: int) -> str:
 
 
 def _unrunnable(
-    rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime
+    rows: Sequence[Waiting], types: Mapping[str, TypeSnapshot], now: datetime
 ) -> list[int]:
     """The numbers of the jobs that must not run any more."""
     unknown = {row.type for row in rows} - types.keys()

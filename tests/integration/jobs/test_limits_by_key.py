@@ -15,6 +15,7 @@ from apps.jobs.models import ArchivedJob, Job, JobType, KeyState
 from apps.jobs.rules.order import WEIGHT_MS
 from apps.jobs.services import admission, control, types
 from apps.jobs.services.archive import archive_ended
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.explain import explain
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
@@ -47,6 +48,25 @@ def some(count: int, customer: object = 7, **fields: Any) -> list[int]:
 def statuses(numbers: list[int]) -> list[str]:
     found = dict(Job.objects.filter(pk__in=numbers).values_list("pk", "status"))
     return [found[number] for number in numbers]
+
+
+def test_job_that_expires_without_a_place_ends_although_its_key_is_full(
+    frozen_clock: FrozenClock,
+) -> None:
+    """Else a twin could not be submitted until the job that has the place ends."""
+    limited(limit_running=1, expires_after_seconds=60)
+    [runs] = some(1, key="first")
+    take()
+    [late] = some(1, key="second", unique=True)
+    frozen_clock.advance(seconds=59)
+    assert discard_exhausted(until=clock.now() + timedelta(seconds=1)) == 0
+    frozen_clock.advance(seconds=1)
+
+    assert discard_exhausted(until=clock.now() + timedelta(seconds=1)) == 1
+    assert statuses([runs, late]) == [RUNNING, "failed"]
+    assert "expired" in row(late).memo
+    [twin] = some(1, key="second", unique=True)
+    assert twin != late
 
 
 def test_places_of_a_key_are_filled_in_order_and_by_whatever_leaves_them(
