@@ -16,8 +16,7 @@ from django.utils.timezone import localdate, localtime, make_aware
 from django.utils.translation import gettext
 
 from apps.bulk.admin.undo_page import deed_url
-from apps.bulk.services.targets import TARGETS
-from apps.bulk.services.undo import MAX_ROWS, Deed
+from apps.bulk.services.undo import MAX_ROWS, deed_of
 from apps.common import clock, filtering
 from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
 from apps.common.admin.html import page_url
@@ -193,21 +192,10 @@ def _subject(entry: JournalEntry, names: Names, whom: Mapping[str, Known]) -> tu
 
 
 # --- undo -----------------------------------------------------------------------------------------
-_KINDS = {"once": "once-tasks", "rotate": "rotate-tasks"}
-
-
 def _undo_url(request: HttpRequest, deeds: Deeds) -> str:
     """The page that undoes the acts; "" where there is none for this person."""
     newest, oldest = deeds.entries[0], deeds.entries[-1]
-    task, _colon, number = newest.type_or_task.partition(":")
-    kind = "jobs" if newest.source == Source.JOB else ""
-    if newest.source == Source.PLAN and number == str(newest.subject_id):
-        kind = _KINDS.get(task, "")
-    if kind not in TARGETS or len(deeds.entries) > MAX_ROWS:
+    deed = deed_of(newest, oldest.pk)
+    if deed is None or not newest.person or len(deeds.entries) > MAX_ROWS:
         return ""
-    for verb in TARGETS[kind].verbs.values():
-        if verb.event == newest.event and verb.is_undone:
-            may = newest.person and request.user.has_perm(verb.permission)
-            deed = Deed(kind, verb.name, newest.actor, oldest.pk, newest.pk)
-            return deed_url(deed) if may else ""
-    return ""
+    return deed_url(deed) if request.user.has_perm(deed.does.permission) else ""

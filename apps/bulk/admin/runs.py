@@ -276,9 +276,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
         found = super().buttons(request, row)
-        # Its rows are kept for a shorter time than the run.
-        is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED) and not is_old(row)
-        if is_over and undo.may_undo(row, request.user):
+        if undo.may_undo(row, request.user):
             url = f"{reverse(UNDO_URL)}?run={row.pk}"
             found.append(Button(url=url, text=_("Undo…"), icon="undo"))
             if row.verb == verbs.CANCEL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -15,10 +15,8 @@ from django.utils.translation import gettext, ngettext
 from apps.bulk.admin import words
 from apps.bulk.models import BulkRun
 from apps.bulk.services import undo
-from apps.bulk.services.runs import is_old
 from apps.bulk.services.targets import TARGETS
 from apps.bulk.services.undo import Deed, Undone
-from apps.common import clock
 from apps.common.admin.actions import actor_of, local_url, remembered
 from apps.common.admin.display import shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
@@ -26,9 +24,9 @@ from apps.common.admin.pages import framed
 from apps.common.readers import read_number
 from apps.jobs.models import bounds_of
 from apps.journal.admin.words import event_of
+from apps.journal.services.undo import is_offered
 
 UNDO_URL = "undo"
-OFFERED_FOR = timedelta(minutes=10)
 MAX_LABEL = 120
 
 
@@ -64,7 +62,7 @@ def undo_page(request: HttpRequest) -> HttpResponse:
 
 def _of_run(request: HttpRequest, number: int) -> HttpResponse:
     run = BulkRun.objects.visible_to(request.user).filter(pk=number).first()
-    if run is None or is_old(run) or run.is_under_way:
+    if run is None or undo.why_not(run) is not None:
         raise Http404(f"no bulk run {number} to undo")
     if not undo.may_undo(run, request.user):
         raise PermissionDenied
@@ -148,7 +146,7 @@ def bar(request: HttpRequest) -> Bar | None:
     act = getattr(request, "session", {}).get("act")
     if not act or request.path == reverse(UNDO_URL):
         return None
-    if clock.now() - datetime.fromisoformat(act["at"]) > OFFERED_FOR:
+    if not is_offered(datetime.fromisoformat(act["at"])):
         remembered(request, None)
         return None
     kinds = {target.model._meta.label_lower: target for target in TARGETS.values()}

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
 from apps.common.api.filter_fields import FilterBody
-from apps.common.api.serializer_fields import Boolean, Choice, Instant, Integer, Name, ReasonText
+from apps.common.api.serializer_fields import (
+    Boolean,
+    Choice,
+    Instant,
+    Integer,
+    Name,
+    ReasonText,
+    Text,
+)
 from apps.common.api.serializers import StrictSerializer
 from apps.dispatch.rules import task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs
@@ -18,6 +26,10 @@ from apps.jobs.services.job_filters import JobFilters
 MAX_REQUEST = 100
 _MOST = 2**31 - 1
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
+
+
+class UndoBody(StrictSerializer):
+    reason = Text(required=False, allow_blank=True, default="", max_length=MAX_REASON)
 
 
 class JobFilterBody(FilterBody):

@@ -15,9 +15,10 @@ from apps.bulk.api.bodies import (
     JobsBulkBody,
     OnceTasksBulkBody,
     RotateTasksBulkBody,
+    UndoBody,
 )
 from apps.bulk.models import BulkRow, BulkRun
-from apps.bulk.services import runs, starter
+from apps.bulk.services import runs, starter, undo
 from apps.bulk.services.plan import Plan, known_matches, plan
 from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by, stored
 from apps.bulk.services.targets import Target, check, target_of
@@ -34,6 +35,9 @@ from apps.common.messages import joined
 from apps.common.readers import read_id
 from apps.jobs.api.control import ReasonBody
 from apps.jobs.models import Bounds
+
+# The beginning of an act that is a bulk run.
+OF_RUN = "bulk:"
 
 
 class CountedOut(Answer):
@@ -80,9 +84,26 @@ class BulkRunOut(Answer):
     failed = serializers.IntegerField()
     created_at = Instant()
     ended_at = Instant(allow_null=True)
+    undo = serializers.SerializerMethodField(
+        help_text="Once it has ended, `POST /undo/{undo}/` takes back what it changed. Null: "
+        "nothing can be."
+    )
+
+    def get_undo(self, run: BulkRun) -> str | None:
+        return None if undo.why_not(run) else f"{OF_RUN}{run.pk}"
 
     def get_filter(self, run: BulkRun) -> dict[str, Any]:
         return stored(target_of(run.kind), run.filter).masked().wire()
+
+
+class NotRestoredOut(Answer):
+    id = serializers.CharField(help_text="Of the row: a decimal string.")
+    why = serializers.CharField()
+
+
+class UndoneOut(Answer):
+    restored = serializers.IntegerField(help_text="Rows that have what they had.")
+    left = NotRestoredOut(many=True, help_text="Rows that stay as they are, such as changed ones.")
 
 
 class BulkRowOut(Answer):
@@ -144,8 +165,7 @@ class BulkView(ApiView):
             request_id=body.get("request_id"),
             known=None if at_most is None else known_matches(selection, bounds),
         )
-        place = {"Location": f"/api/v1/bulk/{run.pk}/"}
-        return _answer(request, run, status=202, headers=place)
+        return _started(request, run)
 
 
 class JobsBulkView(BulkView):
@@ -245,6 +265,39 @@ class ContinueView(RunActView):
     """Go on with the rows of a stopped bulk run that are left."""
 
     act = staticmethod(runs.resume)
+
+
+class UndoView(ApiView):
+    """Take back an act of this key, or what a bulk run has changed, in rows that have not changed
+    since.
+
+    `act` is what the answer to it has as `undo`. Of a bulk run it starts another run (202).
+    """
+
+    operations = {"post": "undo"}
+    scopes = {"POST": "operate"}
+    bindings = frozenset(Binding)
+    bodies = {"post": UndoBody}
+    answers = {"post": {200: UndoneOut, 202: BulkRunOut}}
+    problems = (404, 409)
+
+    def post(self, request: Request, act: str) -> JsonAnswer:
+        bounds, actor, reason = _bounds(request), actor_of(request), self.read_body()["reason"]
+        if act.startswith(OF_RUN):
+            run = _find(request, act.removeprefix(OF_RUN))
+            return _started(request, undo.undo_run(run, actor=actor, bounds=bounds, reason=reason))
+        number = read_id(act)
+        deed = None if number is None else undo.deed_of_key(number, actor, bounds)
+        if deed is None:
+            raise NotFound(f"There is no act {act[:40]!r} of this key to undo.")
+        found = undo.undo(deed, actor=actor, bounds=bounds, reason=reason)
+        left = [{"id": str(row), "why": why} for row, why in found.left.items()]
+        return JsonAnswer(UndoneOut.of({"restored": found.done, "left": left}))
+
+
+def _started(request: Request, run: BulkRun) -> JsonAnswer:
+    place = {"Location": f"/api/v1/bulk/{run.pk}/"}
+    return _answer(request, run, status=202, headers=place)
 
 
 def _answer(request: Request, run: BulkRun, **kwargs: Any) -> JsonAnswer:

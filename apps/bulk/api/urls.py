@@ -9,6 +9,7 @@ from apps.bulk.api.bulk import (
     OnceTasksBulkView,
     RotateTasksBulkView,
     StopView,
+    UndoView,
 )
 
 urlpatterns = [
@@ -20,4 +21,5 @@ urlpatterns = [
     path("bulk/<str:number>/rows/", BulkRowsView.as_view()),
     path("bulk/<str:number>/stop/", StopView.as_view()),
     path("bulk/<str:number>/continue/", ContinueView.as_view()),
+    path("undo/<str:act>/", UndoView.as_view()),
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from apps.bulk.models import BulkRun
-from apps.bulk.services.runs import start
+from apps.bulk.services.runs import is_old, start
 from apps.bulk.services.selection import Selection
-from apps.bulk.services.targets import Target, target_of
+from apps.bulk.services.targets import TARGETS, Target, target_of
 from apps.common.chunks import chunks
 from apps.common.db import transactional
 from apps.common.errors import Conflict
@@ -18,11 +19,13 @@ from apps.common.filtering import RowFilter
 from apps.common.messages import Message as _
 from apps.common.verbs import Undo, Verb
 from apps.jobs.models import Bounds
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, Source
+from apps.journal.services.undo import OFFERED_FOR, has_record, is_offered
 
 # Rows of one transaction; and those that an act on ticked rows has at most.
 BATCH, MAX_ROWS = 100, 1000
 REASON = _("Undo")
+_KINDS = {"once": "once-tasks", "rotate": "rotate-tasks"}
 
 
 @dataclass(frozen=True)
@@ -69,44 +72,93 @@ class Undone:
     left: dict[int, str] = field(default_factory=dict)
 
 
-def undo(deed: Deed, *, actor: str, bounds: Bounds) -> Undone:
+def deed_of(newest: JournalEntry, first: int) -> Deed | None:
+    """The deed whose entries are the newest and those like it from `first` on; None if no verb is
+    undone that writes such entries."""
+    task, _colon, number = newest.type_or_task.partition(":")
+    kind = "jobs" if newest.source == Source.JOB else ""
+    if newest.source == Source.PLAN and number == str(newest.subject_id):
+        kind = _KINDS.get(task, "")
+    for verb in TARGETS[kind].verbs.values() if kind in TARGETS else ():
+        if verb.event == newest.event and verb.is_undone:
+            return Deed(kind, verb.name, newest.actor, first, newest.pk)
+    return None
+
+
+def deed_of_key(number: int, actor: str, bounds: Bounds) -> Deed | None:
+    """The act on one row that the entry of this number reports; None unless it was this API key,
+    and the row is within its bounds. Conflict when the time to undo it is over."""
+    entry = JournalEntry.objects.filter(pk=number, person=actor).first()
+    deed = deed_of(entry, entry.pk) if entry is not None and has_record(entry) else None
+    # A key that is bound to job types reaches no tasks.
+    is_beyond = deed is not None and deed.kind != "jobs" and bounds.types is not None
+    if entry is None or deed is None or is_beyond or not deed.rows(bounds):
+        return None
+    if not is_offered(entry.at):
+        text = _(
+            "This was more than {count} minutes ago; change the row anew, or undo it on the page "
+            "Journal › By people.",
+            count=OFFERED_FOR // timedelta(minutes=1),
+        )
+        raise Conflict(text)
+    return deed
+
+
+def undo(deed: Deed, *, actor: str, bounds: Bounds, reason: str = "") -> Undone:
     """Undo the deed in all its rows within the bounds. Conflict when the verb cannot be undone."""
     if not deed.does.is_undone:
         raise Conflict(deed.does.undo)
     outcome, numbers = Undone(), deed.rows(bounds)
     for part in chunks(numbers, BATCH):
-        left = _put_back(deed, part, bounds, actor)
+        left = _put_back(deed, part, bounds, actor, reason or str(REASON))
         outcome.left |= left
         outcome.done += len(part) - len(left)
     return outcome
 
 
 @transactional
-def _put_back(deed: Deed, numbers: Sequence[int], bounds: Bounds, actor: str) -> dict[int, str]:
+def _put_back(
+    deed: Deed, numbers: Sequence[int], bounds: Bounds, actor: str, reason: str
+) -> dict[int, str]:
     """Undo the deed in these rows; returns those that stay as they are, with the reason."""
     target = deed.target
     rows = target.within(target.model._default_manager.all(), bounds)
     found = target.locked(rows, numbers)
-    refused = target.undo_on(
-        [*found.values()], deed.entries(numbers), actor=actor, reason=str(REASON)
-    )
+    entries = deed.entries(numbers)
+    refused = target.undo_on([*found.values()], entries, actor=actor, reason=reason)
     left: dict[int, str] = dict.fromkeys(
         {*numbers} - found.keys(), _("It does not exist any more.")
     )
     return left | {number: error.detail for number, error in refused.items()}
 
 
-def undo_run(run: BulkRun, *, actor: str, bounds: Bounds) -> BulkRun:
-    """Start a run that undoes the changes of this one."""
+def undo_run(run: BulkRun, *, actor: str, bounds: Bounds, reason: str = "") -> BulkRun:
+    """Start a run that undoes the changes of this one; Conflict when that cannot be."""
+    if (why := why_not(run)) is not None:
+        raise Conflict(why)
     return start(
         selection=Selection(target_of(run.kind), RowFilter({}), run.pk),
         verb=Undo.name,
         params={"verb": run.verb},
         at_most=None,
         actor=actor,
-        reason=str(REASON),
+        reason=reason or str(REASON),
         bounds=bounds,
     )
+
+
+def why_not(run: BulkRun) -> str | None:
+    """Why the run cannot be undone as it is; None if it can."""
+    does = target_of(run.kind).does(run.verb, run.params)
+    if does is None or not does.is_undone:
+        return does.undo if does is not None else _("There is no action {verb}.", verb=run.verb)
+    if run.is_under_way:
+        return _("Bulk run {number} is under way; stop it, or wait for its end.", number=run.pk)
+    if not run.done:
+        return _("Bulk run {number} has changed nothing.", number=run.pk)
+    if is_old(run):
+        return _("Bulk run {number} is too old, its rows are gone.", number=run.pk)
+    return None
 
 
 def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, JournalEntry]:
@@ -120,6 +172,6 @@ def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, Journ
 
 
 def may_undo(run: BulkRun, person: Any) -> bool:
-    """Whether the run has changed rows, and this person may undo that."""
-    does = target_of(run.kind).verbs.get(run.verb)
-    return bool(does and does.is_undone and run.done and person.has_perm(does.permission))
+    """Whether the changes of the run can be undone, and by this person."""
+    does = target_of(run.kind).does(run.verb, run.params)
+    return why_not(run) is None and does is not None and person.has_perm(does.permission)

@@ -160,6 +160,13 @@ class Answer(serializers.Serializer[Any]):
         return shape
 
 
+class UndoableOut(Answer):
+    undo = serializers.CharField(
+        allow_null=True,
+        help_text="For ten minutes `POST /undo/{undo}/` takes this back. Null: it cannot be.",
+    )
+
+
 @functools.cache
 def _answer(shape: type[Answer]) -> Answer:
     # Copying the declared fields costs more than representing a row, which changes none of them.

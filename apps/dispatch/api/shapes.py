@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from apps.common.api.serializer_fields import Choice, Instant, Integer, JsonObject, Text
-from apps.common.api.serializers import Answer
+from apps.common.api.serializers import Answer, UndoableOut
 from apps.common.errors import WHOLE, PlatformError
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
@@ -116,6 +116,14 @@ class RotateTaskOut(OnceTaskOut):
         child=Instant(), help_text="The next ten instants, from now on."
     )
     summary = serializers.CharField(help_text="The rule in plain words.")
+
+
+class OnceTaskActOut(UndoableOut, OnceTaskOut):
+    pass
+
+
+class RotateTaskActOut(UndoableOut, RotateTaskOut):
+    pass
 
 
 class TemplateVersionOut(Answer):

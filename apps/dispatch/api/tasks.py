@@ -20,7 +20,9 @@ from apps.common.filtering import RowFilter
 from apps.common.zones import parse_zone
 from apps.dispatch.api.shapes import (
     ArchivedTaskOut,
+    OnceTaskActOut,
     OnceTaskOut,
+    RotateTaskActOut,
     RotateTaskOut,
     require,
     task_field,
@@ -34,6 +36,8 @@ from apps.dispatch.services.filtered import (
     RestOnceTaskFilters,
     RestTaskFilters,
 )
+from apps.journal.models import Source
+from apps.journal.services.undo import act_of
 
 # Rotations that are looked at for a page of one state: the database does not know it.
 MAX_ROTATIONS = 500
@@ -154,8 +158,10 @@ class WholeRotateTask(RotateTaskChanges):
     demanded = frozenset({"status"})
 
 
-def task_json(request: Request, task: OnceTask | RotateTask) -> dict[str, Any]:
-    shape = RotateTaskOut if isinstance(task, RotateTask) else OnceTaskOut
+def task_json(
+    request: Request, task: OnceTask | RotateTask, shape: type[OnceTaskOut] | None = None
+) -> dict[str, Any]:
+    shape = shape or (RotateTaskOut if isinstance(task, RotateTask) else OnceTaskOut)
     return shape.of(task, masks=masks_payload(request))
 
 
@@ -270,12 +276,15 @@ class TaskView(ApiView):
     def _find(self, request: Request, pk: int) -> Any:
         return archive.find_live_task(self.model, pk, bound=executors_of(request))
 
-    def _answer(self, request: Request, task: Any) -> JsonAnswer:
-        availability.read_availability([task])
-        return JsonAnswer(task_json(request, task))
+    def _act(self, request: Request, task: Any) -> int | None:
+        """What takes the last change of the task back, if the key has made it."""
+        name = task.journal_name
+        return act_of(Source.PLAN, task.pk, actor_of(request), type_or_task=name)
 
     def get(self, request: Request, pk: int) -> JsonAnswer:
-        return self._answer(request, self._find(request, pk))
+        task = self._find(request, pk)
+        availability.read_availability([task])
+        return JsonAnswer(task_json(request, task))
 
     def put(self, request: Request, pk: int) -> JsonAnswer:
         return self.patch(request, pk)
@@ -288,11 +297,15 @@ class TaskView(ApiView):
         changed = tasks.update_task(
             task=task, changes=changes, actor=actor_of(request), version=version
         )
-        return self._answer(request, changed)
+        changed.undo = self._act(request, changed)
+        availability.read_availability([changed])
+        return JsonAnswer(task_json(request, changed, self.answers["patch"]))
 
     def delete(self, request: Request, pk: int) -> NoContent:
-        tasks.delete_task(task=self._find(request, pk), actor=actor_of(request))
-        return NoContent()
+        task = self._find(request, pk)
+        tasks.delete_task(task=task, actor=actor_of(request))
+        act = self._act(request, task)
+        return NoContent(headers={} if act is None else {"Undo": str(act)})
 
 
 class OnceTasksView(TasksView):
@@ -305,11 +318,17 @@ class OnceTasksView(TasksView):
 
 
 class OnceTaskView(TaskView):
-    """One once task by id; DELETE marks it deleted."""
+    """One once task by id; DELETE marks it deleted, and the header `Undo` has what takes that
+    back."""
 
     model = OnceTask
     bodies = {"put": WholeOnceTask, "patch": OnceTaskChanges}
-    answers = {"get": OnceTaskOut, "put": OnceTaskOut, "patch": OnceTaskOut, "delete": {204: None}}
+    answers = {
+        "get": OnceTaskOut,
+        "put": OnceTaskActOut,
+        "patch": OnceTaskActOut,
+        "delete": {204: None},
+    }
 
 
 class OnceTaskRestoreView(RestoreView):
@@ -328,14 +347,15 @@ class RotateTasksView(TasksView):
 
 
 class RotateTaskView(TaskView):
-    """One rotation by id; DELETE marks it deleted."""
+    """One rotation by id; DELETE marks it deleted, and the header `Undo` has what takes that
+    back."""
 
     model = RotateTask
     bodies = {"put": WholeRotateTask, "patch": RotateTaskChanges}
     answers = {
         "get": RotateTaskOut,
-        "put": RotateTaskOut,
-        "patch": RotateTaskOut,
+        "put": RotateTaskActOut,
+        "patch": RotateTaskActOut,
         "delete": {204: None},
     }
 

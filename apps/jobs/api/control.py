@@ -16,15 +16,17 @@ from apps.common.api.serializer_fields import (
     Name,
     ReasonText,
 )
-from apps.common.api.serializers import StrictSerializer
+from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.jobs.api.jobs import bounds_of, find
-from apps.jobs.api.shapes import JobDetailOut
+from apps.jobs.api.shapes import JobActOut, JobDetailOut
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import control
 from apps.jobs.services.follow import follow_ups
+from apps.journal.models import Source
+from apps.journal.services.undo import act_of
 
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -70,7 +72,7 @@ class JobView(ApiView):
     scopes = {"GET": "read", "PATCH": "operate"}
     bindings = frozenset(Binding)
     bodies = {"patch": JobChanges}
-    answers = {"get": JobDetailOut, "patch": JobDetailOut}
+    answers = {"get": JobDetailOut, "patch": JobActOut}
     problems = (404, 409)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
@@ -79,7 +81,7 @@ class JobView(ApiView):
     def patch(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         unmask(request, body, "context", job.context)
-        return _answer(
+        return _acted(
             request,
             control.edit(
                 job=job,
@@ -97,14 +99,14 @@ class ControlView(ApiView):
     scopes = {"POST": "operate"}
     bindings = frozenset(Binding)
     bodies = {"post": ReasonBody}
-    answers = {"post": JobDetailOut}
+    answers = {"post": JobActOut}
     problems = (404, 409)
     act: ClassVar[Any]
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         unmask(request, body, "context", job.context)
-        return _answer(request, type(self).act(job=job, **body, actor=actor_of(request)))
+        return _acted(request, type(self).act(job=job, **body, actor=actor_of(request)))
 
 
 class CancelView(ControlView):
@@ -135,6 +137,12 @@ class MarkDoneView(ControlView):
     act = staticmethod(control.mark_done)
 
 
-def _answer(request: Request, job: Any) -> JsonAnswer:
+def _acted(request: Request, job: Any) -> JsonAnswer:
+    """The job after an act of the key, with what takes that back."""
+    job.undo = act_of(Source.JOB, job.pk, actor_of(request))
+    return _answer(request, job, JobActOut)
+
+
+def _answer(request: Request, job: Any, shape: type[Answer] = JobDetailOut) -> JsonAnswer:
     job.follow_ups = follow_ups(job, bounds=bounds_of(request))
-    return JsonAnswer(JobDetailOut.of(job, masks=masks_payload(request)))
+    return JsonAnswer(shape.of(job, masks=masks_payload(request)))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from rest_framework import serializers
 
 from apps.common.api.serializer_fields import Instant
-from apps.common.api.serializers import Answer
+from apps.common.api.serializers import Answer, UndoableOut
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.submission import TWIN
 
@@ -72,6 +72,10 @@ class JobDetailOut(ListedJobOut):
     affinity_host = serializers.CharField(help_text="The only host that may run it. Empty: any.")
     affinity_until = Instant(allow_null=True)
     follow_ups = FollowUpOut(many=True, help_text="The jobs that it submitted with its end.")
+
+
+class JobActOut(UndoableOut, JobDetailOut):
+    pass
 
 
 class SubmittedOut(Answer):

@@ -8,11 +8,12 @@ gives them back the values they had.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Max
 
+from apps.common import clock
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.journal.models import JournalEntry
@@ -20,6 +21,8 @@ from apps.journal.models import JournalEntry
 # The key of the record in the data of an entry; and the event of the entry that undoes the act.
 RECORD, UNDONE = "undo", "undone"
 MOVED = _("has changed since")
+# How long an act is offered to be undone where it was done.
+OFFERED_FOR = timedelta(minutes=10)
 NO_RECORD = _("What it was before is not known.")
 
 
@@ -42,6 +45,26 @@ def newest_of(source: str, numbers: Collection[int]) -> dict[int, int]:
     """The number of the newest entry of each subject, by its number."""
     about = JournalEntry.objects.filter(source=source, subject_id__in=numbers).order_by()
     return dict(about.values_list("subject_id").annotate(Max("pk"))) if numbers else {}
+
+
+def act_of(source: str, number: int, actor: str, **of: str) -> int | None:
+    """The number of the last entry about a subject if it is an act of this actor that is offered
+    to be undone, else None. `of` are further conditions on entries."""
+    about = JournalEntry.objects.filter(source=source, subject_id=number, **of)
+    entry = about.only("at", "person", "data").order_by("-pk").first()
+    if entry is None or entry.person != actor or not has_record(entry):
+        return None
+    return entry.pk if is_offered(entry.at) else None
+
+
+def has_record(entry: JournalEntry) -> bool:
+    """Whether the entry keeps what the undo of its act needs."""
+    return RECORD in (entry.data or {})
+
+
+def is_offered(at: datetime) -> bool:
+    """Whether the undo of an act of that time is still offered."""
+    return clock.now() - at <= OFFERED_FOR
 
 
 def values_before(

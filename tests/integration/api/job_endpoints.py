@@ -124,6 +124,14 @@ OF_BULK = [
         path=_run("continue/", "stopped"),
         body=_reason(),
     ),
+    _of_runs(
+        "POST",
+        "undo/<str:act>/",
+        "operate",
+        path=lambda world: f"undo/bulk:{world.stopped_run}/",
+        body=_reason(),
+        good=202,
+    ),
 ]
 
 

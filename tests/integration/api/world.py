@@ -124,6 +124,7 @@ def _run(state: str, job: int) -> int:
         job=job,
         state=state,
         collected=1,
+        done=1,
         created_at=clock.now(),
     )
     BulkRow.objects.create(run=run, number=0, target=job)
