@@ -153,11 +153,13 @@ def why_not(run: BulkRun) -> str | None:
     if does is None or not does.is_undone:
         return does.undo if does is not None else _("There is no action {verb}.", verb=run.verb)
     if run.is_under_way:
-        return _("Bulk run {number} is under way; stop it, or wait for its end.", number=run.pk)
+        return _(
+            "Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk
+        )
     if not run.done:
-        return _("Bulk run {number} has changed nothing.", number=run.pk)
+        return _("There is nothing to undo.")
     if is_old(run):
-        return _("Bulk run {number} is too old, its rows are gone.", number=run.pk)
+        return _("Bulk run {number} is too old, its rows are gone; start a new one.", number=run.pk)
     return None
 
 

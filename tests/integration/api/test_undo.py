@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.access import authentication
 from apps.access import services as access
 from apps.access.models import ApiClient
 from apps.bulk.admin.undo_page import deed_url
@@ -122,8 +123,13 @@ def test_act_is_taken_back_for_ten_minutes(api: ContractClient, frozen_clock: Fr
 
 
 def test_act_of_another_key_or_beyond_the_binding_is_unknown(
-    api: ContractClient, api_for: ApiFor, frozen_clock: FrozenClock
+    api: ContractClient,
+    api_for: ApiFor,
+    frozen_clock: FrozenClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A key is bound anew meanwhile.
+    monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
     of_mail = api_for(job_types=["mail"], name="mail")
     task = factories.once_task(factories.user())
     free = api_for(name="free")
