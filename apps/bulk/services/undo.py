@@ -153,9 +153,7 @@ def why_not(run: BulkRun) -> str | None:
     if does is None or not does.is_undone:
         return does.undo if does is not None else _("There is no action {verb}.", verb=run.verb)
     if run.is_under_way:
-        return _(
-            "Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk
-        )
+        return _("Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk)
     if not run.done:
         return _("There is nothing to undo.")
     if is_old(run):
