@@ -20,7 +20,7 @@ from apps.common.messages import Message as _
 from apps.common.verbs import Undo, Verb
 from apps.jobs.models import Bounds
 from apps.journal.models import JournalEntry, Source
-from apps.journal.services.undo import OFFERED_FOR, has_record, is_offered
+from apps.journal.services.undo import OFFERED_FOR, is_offered, is_undoable
 
 # Rows of one transaction; and those that an act on ticked rows has at most.
 BATCH, MAX_ROWS = 100, 1000
@@ -89,7 +89,7 @@ def deed_of_key(number: int, actor: str, bounds: Bounds) -> Deed | None:
     """The act on one row that the entry of this number reports; None unless it was this API key,
     and the row is within its bounds. Conflict when the time to undo it is over."""
     entry = JournalEntry.objects.filter(pk=number, person=actor).first()
-    deed = deed_of(entry, entry.pk) if entry is not None and has_record(entry) else None
+    deed = deed_of(entry, entry.pk) if entry is not None and is_undoable(entry) else None
     # A key that is bound to job types reaches no tasks.
     is_beyond = deed is not None and deed.kind != "jobs" and bounds.types is not None
     if entry is None or deed is None or is_beyond or not deed.rows(bounds):

@@ -51,15 +51,15 @@ def act_of(source: str, number: int, actor: str, **of: str) -> int | None:
     """The number of the last entry about a subject if it is an act of this actor that is offered
     to be undone, else None. `of` are further conditions on entries."""
     about = JournalEntry.objects.filter(source=source, subject_id=number, **of)
-    entry = about.only("at", "person", "data").order_by("-pk").first()
-    if entry is None or entry.person != actor or not has_record(entry):
+    entry = about.only("at", "person", "event", "data").order_by("-pk").first()
+    if entry is None or entry.person != actor or not is_undoable(entry):
         return None
     return entry.pk if is_offered(entry.at) else None
 
 
-def has_record(entry: JournalEntry) -> bool:
-    """Whether the entry keeps what the undo of its act needs."""
-    return RECORD in (entry.data or {})
+def is_undoable(entry: JournalEntry) -> bool:
+    """Whether the entry keeps what the undo of its act needs, and is none itself."""
+    return entry.event != UNDONE and RECORD in (entry.data or {})
 
 
 def is_offered(at: datetime) -> bool:

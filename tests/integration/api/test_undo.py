@@ -103,6 +103,7 @@ def test_task_gets_back_what_it_had(kind: str, api: ContractClient) -> None:
     changed = api.patch(url, {"status": "paused", "title": "Till", "priority": 7})
     assert undo(api, changed.json()["undo"]).json() == {"restored": 1, "left": []}
     assert columns(task) == before
+    assert api.patch(url, {"priority": before["priority"]}).json()["undo"] is None
     deleted = api.delete(url)
     assert undo(api, deleted.headers["Undo"]).json() == {"restored": 1, "left": []}
     assert columns(task) == before
