@@ -26,6 +26,10 @@ VENV = os.path.join(ROOT, ".venv")
 VENV_PYTHON = os.path.join(VENV, "bin", "python")
 STAMP = os.path.join(VENV, "installed.json")
 PIP_LOG = os.path.join(VENV, "pip.log")
+COMPILE = (
+    "import compileall, sysconfig;"
+    "compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0)"
+)
 
 RUN_LOCK = "requirements.lock"
 MYSQL_LOCK = "requirements-mysql.lock"
@@ -335,14 +339,16 @@ def make_venv() -> "None":
 
 def pip(arguments: "list[str]", python: "str" = "") -> "None":
     """Install with the Python of .venv, or with another one."""
-    command = [python or VENV_PYTHON, "-m", "pip", "install"]
-    command += ["--no-input", "--disable-pip-version-check"]
+    python = python or VENV_PYTHON
+    command = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     environment = dict(os.environ, PIP_USER="0", PIP_REQUIRE_VIRTUALENV="0")
-    code, output = run([*command, *arguments], environment, quiet=True)
+    code, output = run([*command, "--no-compile", *arguments], environment, quiet=True)
     if code != 0:
         explain_full_disk(output)
         write(PIP_LOG, output)
         raise CannotGoOn(why_pip_failed(output) + " The output of pip is in .venv/pip.log.")
+    # On all cores, which pip does on one. What cannot be compiled nothing imports.
+    run([python, "-c", COMPILE], quiet=True)
 
 
 def why_pip_failed(output: "str") -> "str":
