@@ -97,7 +97,7 @@ def deed_of_key(number: int, actor: str, bounds: Bounds) -> Deed | None:
     if not is_offered(entry.at):
         text = _(
             "This was more than {count} minutes ago; change the row anew, or undo it on the page "
-            "Journal › By people.",
+            "Activity › By people.",
             count=OFFERED_FOR // timedelta(minutes=1),
         )
         raise Conflict(text)
