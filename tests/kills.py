@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import signal
@@ -14,39 +15,73 @@ from typing import Any
 
 from django.db import connection, connections
 
+# Statements that change no rows, of a transaction or of others.
+_READS = ("SELECT", "BEGIN", "SAVEPOINT", "RELEASE", "SET ", "EXPLAIN", "SHOW")
+
 
 def killed_at(statement: int, work: Callable[[], object]) -> bool:
     """Do the work in a process that kills itself before its n-th statement; False when it ends
     before that."""
-    seen = 0
+    return _killed(work, lambda number, _is_new: number == statement)[0]
+
+
+def kills(work: Callable[[], object], *, more_than: int, every: bool = False) -> Iterator[None]:
+    """Kill the work before each of its statements in turn, and yield after each kill, until it gets
+    through; its statements and its end are more than so many.
+
+    Those that follow one which only reads are left out, as the death before them leaves the same
+    rows; `every` is for work that changes other things than rows.
+    """
+    last, is_killed = 0, True
+    while is_killed:
+        is_killed, seen = _killed(
+            work, lambda number, is_new, last=last: number > last and (is_new or every)
+        )
+        # What gets through may have less to do than what was killed.
+        last = max(last, seen)
+        if is_killed:
+            yield
+    assert last >= more_than
+
+
+def _killed(work: Callable[[], object], dies: Callable[[int, bool], bool]) -> tuple[bool, int]:
+    """Whether the work died, and before which statement; else the number of its last.
+
+    It dies where `dies` says so of the number of a statement, and of whether anything may have
+    changed since the one before.
+    """
+    shared = mmap.mmap(-1, 8)
+    seen, is_new = 0, True
 
     def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        nonlocal seen
+        nonlocal seen, is_new
         seen += 1
-        if seen == statement:
+        shared[:] = seen.to_bytes(8, "big")
+        if dies(seen, is_new):
             die()
+        is_new = not sql.lstrip("( ").upper().startswith(_READS)
         return execute(sql, params, many, context)
 
     def counted() -> None:
+        commit = connection.commit
+
+        def committed() -> None:
+            nonlocal is_new
+            commit()
+            is_new = True
+
+        connection.commit = committed  # type: ignore[method-assign]
         with connection.execute_wrapper(count):
             work()
 
-    _, status = os.waitpid(_forked(counted), 0)
+    _, status = os.waitpid(fork(counted), 0)
+    last = int.from_bytes(shared[:], "big")
+    shared.close()
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
+        return True, last
     assert os.WEXITSTATUS(status) == 0
-    return False
-
-
-def kills(work: Callable[[], object], *, more_than: int) -> Iterator[None]:
-    """Kill the work before each of its statements in turn, and yield after each kill, until it gets
-    through; the statements are more than so many."""
-    statement = 1
-    while killed_at(statement, work):
-        yield
-        statement += 1
-    assert statement > more_than
+    return False, last
 
 
 def die() -> None:
@@ -54,7 +89,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _forked(work: Callable[[], object]) -> int:
+def fork(work: Callable[[], object]) -> int:
     """The number of a process that does the work and ends with it."""
     connections.close_all()
     child = os.fork()
@@ -137,4 +172,4 @@ def _played(role: str, work: Callable[[], object], diary: Diary) -> int:
                 diary.note("error", role=role, error=traceback.format_exc())
                 time.sleep(0.1)
 
-    return _forked(again_and_again)
+    return fork(again_and_again)

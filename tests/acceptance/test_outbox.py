@@ -61,7 +61,7 @@ def die_at_the_door():
 begin()
 assert killed_at(10**6, die_at_the_door)
 go_on()
-for _ in kills(send_due, more_than=6):
+for _ in kills(send_due, more_than=6, every=True):
     go_on()
 """
 
