@@ -23,7 +23,9 @@ import hypothesis
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.admin import autodiscover
+from pytest_django.plugin import blocking_manager_key
 
+from tests import forks
 from tests.caches import clear_caches
 from tests.clients import JsonClient
 from tests.databases import copy_database, execute_mysql, migrated_once, run_folder
@@ -98,6 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-seed") is None:
         # Absent under `-p no:randomly`; Hypothesis then draws a seed and prints it with a failure.
         hypothesis.core.global_force_seed = config.getoption("randomly_seed", None)
+    forks.allow_database = config.stash[blocking_manager_key].unblock
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib
 import json
 import os
 import sqlite3
@@ -10,27 +11,20 @@ import subprocess
 import sys
 import termios
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from apps.jobs.rules.transitions import FINAL
 from taskplatform import sdk
+from tests import forks
 from tests.databases import execute_mysql
 from tests.processes import ROOT, RunningProcess, eventually
 
 CELERY = (sys.executable, "-m", "celery", "-A", "taskplatform", "worker")
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
-_SUBMIT = """
-import json, sys, django
-django.setup()
-from apps.jobs.runner.worker import verify
-from apps.jobs.services.submit import Submission, submit_many
-verify()
-jobs = [Submission(**each) for each in json.load(sys.stdin)]
-print(json.dumps([each.id for each in submit_many(jobs)]))
-"""
 _DRAIN = """
 import sys
 from taskplatform.celery import app
@@ -45,6 +39,17 @@ def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
     address = database_url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(address, timeout=20)) as connection:
         return list(connection.execute(sql))
+
+
+def _submit(jobs: Sequence[dict[str, Any]]) -> None:
+    from apps.jobs.runner.worker import verify
+    from apps.jobs.services.submit import Submission, submit_many
+
+    # As EXTRA_APPS does in the workers.
+    importlib.import_module("tests.poison.handlers")
+    verify()
+    made = submit_many([Submission(**each) for each in jobs])
+    print(json.dumps([each.id for each in made]))  # noqa: T201
 
 
 def make_type(client: sdk.Client, name: str, **settings: Any) -> None:
@@ -79,26 +84,20 @@ class Workers:
 
     def submit(self, *jobs: dict[str, Any]) -> list[int]:
         """Submit jobs in a process of their own; their numbers."""
-        numbers: list[int] = json.loads(self._python(_SUBMIT, given=json.dumps(jobs)))
+        done = forks.forked(self.environment, partial(_submit, jobs))
+        assert done.returncode == 0, done.stderr
+        numbers: list[int] = json.loads(done.stdout)
         return numbers
 
     def send_drain(self, lane: str) -> None:
         """Send the message that starts a drain, as the scan does."""
-        self._python(_DRAIN, lane)
-
-    def _python(self, code: str, *arguments: str, given: str = "") -> str:
-        ended = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
+        subprocess.run(
+            [sys.executable, "-c", _DRAIN, lane],
             cwd=ROOT,
             env={**self.environment, "DJANGO_SETTINGS_MODULE": "taskplatform.settings"},
-            input=given,
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
+            check=True,
         )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The answer of the database."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from taskplatform import sdk
+from tests import forks
 from tests.databases import copy_database, empty_database, migrated_once, run_folder, run_manage
 from tests.environment import neutral
 from tests.processes import ROOT, RunningProcess, free_port
@@ -47,7 +48,8 @@ class Template(NamedTuple):
 
 def make_key(environment: Mapping[str, str], name: str, *scopes: str, root: Path = ROOT) -> str:
     options = [word for scope in scopes for word in ("--scope", scope)]
-    return run_manage(environment, "apiclient", "create", name, *options, root=root).stdout.strip()
+    run = forks.manage if root == ROOT else partial(run_manage, root=root)
+    return run(environment, "apiclient", "create", name, *options).stdout.strip()
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +72,7 @@ def planned_database(
     with empty_database(folder) as url:
         copy_database(migrated_database, url)
         environment = new_environment(folder / "var", url)
-        done = run_manage(environment, "demo", "--verbosity", "0")
+        done = forks.manage(environment, "demo", "--verbosity", "0")
         assert done.returncode == 0, done.stderr
         yield Template(url, make_key(environment, "Device", "pull", "read"))
 
@@ -103,7 +105,11 @@ def environment(tmp_path: Path, template_database: str) -> Iterator[dict[str, st
 def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`manage("migrate")` runs manage.py to its end: `.returncode`, `.stdout`, `.stderr`."""
 
-    return functools.partial(run_manage, environment)
+    def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
+        run = forks.manage if arguments[0] in ("apiclient", "audit") else run_manage
+        return run(environment, *arguments)
+
+    return manage
 
 
 @contextlib.contextmanager
@@ -193,4 +199,4 @@ def outside_at(
 @pytest.fixture
 def outside(outside_at: Callable[..., RunningProcess], url: str) -> Callable[..., RunningProcess]:
     """`outside(program, "pi-1", …)` does so at the web server of the test."""
-    return functools.partial(outside_at, url)
+    return partial(outside_at, url)

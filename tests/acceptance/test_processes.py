@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.processes import RunningProcess, eventually
+from tests.workers import rows
 
 
 def test_process_left_running_is_stopped_with_its_children(tmp_path: Path) -> None:
@@ -37,3 +40,16 @@ def test_process_that_leaves_a_child_behind_is_reported(
         process.end()
 
     eventually(lambda: not process.lives())
+
+
+@pytest.mark.both
+def test_command_in_a_fork_works_on_the_platform_and_says_how_it_ended(
+    manage: Callable[..., subprocess.CompletedProcess[str]], environment: Mapping[str, str]
+) -> None:
+    made = manage("apiclient", "create", "Shop", "--scope", "pull")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert rows(environment["DATABASE_URL"], "SELECT COUNT(*) FROM access_apiclient") == [(1,)]
+
+    refused = manage("apiclient", "create", "Shop", "--scope", "dance")
+    assert refused.returncode != 0
+    assert "dance" in refused.stderr

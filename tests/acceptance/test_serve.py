@@ -14,18 +14,14 @@ import urllib.parse
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apps.jobs.services.submit import submit
 from tests.databases import empty_database
+from tests.forks import forked
 from tests.processes import ROOT, eventually, free_port
 from tests.serving import SERVE, WAIT_SECONDS, Platform, signed_in
-
-SUBMIT = """
-from apps.jobs.services.submit import submit
-print(submit(%r, %r).id)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -165,26 +161,16 @@ def test_sweeps_run_by_themselves(running: Platform) -> None:
     eventually(go_on, seconds=WAIT_SECONDS)
 
 
-def submitted(platform: Platform, kind: str, context: dict[str, Any]) -> str:
-    """The query of status and result of a new job."""
-    made = subprocess.run(
-        [
-            *(sys.executable, "manage.py", "shell", "--verbosity", "0"),
-            *("-c", SUBMIT % (kind, context)),
-        ],
-        cwd=ROOT,
-        env=platform.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return f"SELECT status, result FROM jobs_job WHERE id = {int(made.stdout)}"
-
-
 @pytest.mark.both
 def test_submitted_job_is_done_by_itself(running: Platform) -> None:
     """S1.5: from submit to done, on what a start sets up."""
-    job = submitted(running, "echo", {"shop": 7})
+
+    def submitted() -> None:
+        print(submit("echo", {"shop": 7}).id)  # noqa: T201
+
+    done = forked(running.environment, submitted)
+    assert done.returncode == 0, done.stderr
+    job = f"SELECT status, result FROM jobs_job WHERE id = {int(done.stdout)}"
     eventually(lambda: running.rows(job)[0][0] == "succeeded", seconds=WAIT_SECONDS)
     assert json.loads(running.rows(job)[0][1]) == {"shop": 7}
 
