@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 import pytest
 
 from taskplatform.sdk import Client
-from tests.acceptance.conftest import make_key
+from tests.acceptance.conftest import Template, platform_with, processes_of
 from tests.processes import RunningProcess
 from tests.serving import await_answer, status_of, web_command
 from tests.workers import make_type, rows
@@ -20,14 +20,30 @@ from tests.workers import make_type, rows
 COUNTED = re.compile(r'http_requests_total\{route="/health/",status="2xx"\} (\S+)')
 
 
+@pytest.fixture(scope="module")
+def environment(
+    keyed_database: Template, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    with platform_with(keyed_database.url, tmp_path_factory.mktemp("web")) as environment:
+        yield environment
+
+
+@pytest.fixture(scope="module")
+def web(
+    environment: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[int, RunningProcess]]:
+    """The port of two processes, and the one above them."""
+    port, command = web_command()
+    with processes_of(environment, tmp_path_factory.mktemp("logs")) as start:
+        web = start(*command, "--workers", "2")
+        await_answer(web, port)
+        yield port, web
+
+
 # Elsewhere a key reads the figures.
 @pytest.mark.sqlite
-def test_each_process_tells_what_all_of_them_have_answered(
-    start: Callable[..., RunningProcess],
-) -> None:
-    port, command = web_command()
-    web = start(*command, "--workers", "2")
-    await_answer(web, port)
+def test_each_process_tells_what_all_of_them_have_answered(web: tuple[int, object]) -> None:
+    port, _ = web
 
     def answered() -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
@@ -44,14 +60,12 @@ def test_each_process_tells_what_all_of_them_have_answered(
 
 @pytest.mark.both
 def test_processes_share_a_database(
-    start: Callable[..., RunningProcess], environment: Mapping[str, str]
+    web: tuple[int, RunningProcess], environment: Mapping[str, str], key: str
 ) -> None:
     """Callers at several processes get one job for one key, and wait while another one writes."""
-    key = make_key(environment, "Shop", "submit", "operate")
-    port, command = web_command()
-    web = start(*command, "--workers", "3")
-    await_answer(web, port)
-    assert ("limits let through up to 3 times" in web.output) != bool(environment.get("REDIS_URL"))
+    port, process = web
+    has_redis = bool(environment.get("REDIS_URL"))
+    assert ("limits let through up to 2 times" in process.output) != has_redis
 
     with Client(f"http://127.0.0.1:{port}", key) as client:
         make_type(client, "till")
