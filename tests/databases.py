@@ -35,6 +35,14 @@ def empty_database(folder: Path) -> Iterator[str]:
 
 def execute_mysql(url: str, *statements: str) -> list[tuple[Any, ...]]:
     """The rows of the last statement, on a connection of its own that checks no foreign keys."""
+    with _mysql_cursor(url) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+@contextlib.contextmanager
+def _mysql_cursor(url: str) -> Iterator[Any]:
     import MySQLdb
 
     address = urlsplit(url)
@@ -48,9 +56,7 @@ def execute_mysql(url: str, *statements: str) -> list[tuple[Any, ...]]:
         autocommit=True,
     )
     with contextlib.closing(connection), connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-        return list(cursor.fetchall())
+        yield cursor
 
 
 def copy_database(source: str, target: str) -> None:
@@ -58,10 +64,21 @@ def copy_database(source: str, target: str) -> None:
     if target.startswith("sqlite"):
         shutil.copy(source.removeprefix("sqlite:///"), target.removeprefix("sqlite:///"))
         return
-    name = urlsplit(source).path[1:]
     for [table] in execute_mysql(source, "SHOW TABLES"):
         [[_, create]] = execute_mysql(source, f"SHOW CREATE TABLE {table}")
-        execute_mysql(target, create, f"INSERT INTO {table} SELECT * FROM {name}.{table}")
+        execute_mysql(target, create)
+        _copy_rows(table, source, target)
+
+
+def _copy_rows(table: str, source: str, target: str) -> None:
+    there = urlsplit(source)
+    if there.netloc == urlsplit(target).netloc:
+        name = there.path[1:]
+        execute_mysql(target, f"INSERT INTO {table} SELECT * FROM {name}.{table}")
+    elif rows := execute_mysql(source, f"SELECT * FROM {table}"):
+        places = ", ".join(["%s"] * len(rows[0]))
+        with _mysql_cursor(target) as cursor:
+            cursor.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
 
 def migrated_once(folder: Path) -> str:

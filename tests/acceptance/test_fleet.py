@@ -25,7 +25,7 @@ from tests.serving import Web, await_answer
 from tests.workers import Workers
 
 FLEET = 8
-JOBS = 400
+JOBS = 160
 IN_HAND = f"SELECT `key` FROM jobs_job WHERE type = '{POOL}' AND status = 'running'"
 
 
@@ -86,7 +86,7 @@ def at_work(
 
 @pytest.mark.mariadb
 # From when slices are shared.
-@pytest.mark.parametrize("seconds", [6, pytest.param(90, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(90, marks=pytest.mark.long)])
 def test_bad_habits_of_a_fleet_lose_and_double_nothing(
     fleet: list[FleetWorker],
     ledger: Ledger,
