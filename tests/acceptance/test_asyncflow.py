@@ -23,7 +23,7 @@ from tests.workers import Workers
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
 
-COUNT = 300
+COUNT = 120
 COPIES = 3
 # The platform follows the clock of the database, and a worker reads its own a moment later.
 CLOCKS = 0.1

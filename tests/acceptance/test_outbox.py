@@ -20,14 +20,10 @@ from tests.databases import empty_database
 from tests.processes import ROOT, eventually
 from tests.serving import Web
 from tests.stranger import PACKAGE, Stranger, guide
-
-pytestmark = pytest.mark.both
+from tests.workers import rows
 
 CASES = ROOT / "tests" / "stranger" / "cases.py"
-EMPTY = """
-from taskplatform_client.outbox.models import OutgoingJob
-assert not OutgoingJob.objects.exists(), list(OutgoingJob.objects.values())[:3]
-"""
+WAITING = "SELECT COUNT(*) FROM taskplatform_outbox_outgoingjob"
 # Each round has jobs of its own; `kills` is a copy of tests/kills.py.
 DIES = """
 import os, signal
@@ -111,6 +107,7 @@ def keys_of(client: sdk.Client, start: str) -> Counter[str]:
     return found
 
 
+@pytest.mark.both
 def test_sender_killed_at_any_statement_leaves_one_job_for_each_row(
     shop: Stranger, client: sdk.Client
 ) -> None:
@@ -124,6 +121,7 @@ def test_sender_killed_at_any_statement_leaves_one_job_for_each_row(
     assert made == Counter(f"died-{row}{number}" for row in "ab" for number in range(rounds))
 
 
+@pytest.mark.both
 def test_two_senders_send_2500_jobs_once_each_although_the_server_was_away(
     shop: Stranger, client: sdk.Client, web: Web, tmp_path: Path
 ) -> None:
@@ -139,7 +137,7 @@ def test_two_senders_send_2500_jobs_once_each_although_the_server_was_away(
         web.begin()
         shop.script(many % (1200, 2500))
         eventually(lambda: sum(keys_of(client, "away").values()) >= 2500, pause=0.5)
-        eventually(lambda: not shop.script(f"{EMPTY}"), pause=0.5)
+        eventually(lambda: rows(shop.database, WAITING) == [(0,)])
     finally:
         for sender in senders:
             sender.process.send_signal(signal.SIGTERM)
@@ -198,6 +196,7 @@ def test_guide_works_as_it_stands(shop: Stranger, client: sdk.Client) -> None:
     assert keys_of(client, "order") == Counter({"order-7": 1})
 
 
+@pytest.mark.both
 def test_stranger_has_nothing_of_the_platform_and_its_tests_pass(shop: Stranger) -> None:
     """See tests/stranger/cases.py."""
     found = shop.script("import importlib.util as u; print(u.find_spec('taskplatform'))")

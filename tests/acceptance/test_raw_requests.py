@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.conftest import Template, platform_with, processes_of
 from tests.processes import eventually
-from tests.serving import web_command
+from tests.serving import server_command
 
 PULL = json.dumps({"uid": "uid_ben"}).encode()
 KILOBYTES_256 = 262_144
@@ -72,7 +72,7 @@ def chunked(*parts: bytes) -> bytes:
 def wire(planned_database: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     """Tests share the server, so each has callers of its own where wrong keys are counted."""
     folder = tmp_path_factory.mktemp("raw")
-    port, command = web_command()
+    port, command = server_command()
     with (
         platform_with(planned_database.url, folder) as environment,
         processes_of(environment, folder) as start,

@@ -93,7 +93,7 @@ def submit(client: sdk.Client, workers: Workers) -> Callable[..., dict[str, str]
     """One job for each step, of a type of its own, under sweeps that run; their ids."""
 
     def submitted(max_attempts: int) -> dict[str, str]:
-        workers.sweeps()
+        workers.sweeps().await_output(" ready.")
         ids = {}
         for step in STEPS:
             make_type(client, step, max_attempts=max_attempts, retry_delay_seconds=0)

@@ -16,7 +16,7 @@ from tests.deploy import HOST, INSIDE, ask, await_listening, proxy_command
 from tests.flood import KINDS, flood, slowest
 from tests.processes import RunningProcess, free_port
 from tests.servers import binary
-from tests.serving import await_answer, web_command
+from tests.serving import await_answer, server_command, web_command
 
 Start = Callable[..., RunningProcess]
 
@@ -55,7 +55,7 @@ def web(start: Start) -> int:
 @pytest.fixture
 def proxy(start: Start, tmp_path: Path) -> int:
     """The port of the proxy, with a web server behind it."""
-    behind, command = web_command()
+    behind, command = server_command()
     web = start(
         *command,
         HTTPS="1",

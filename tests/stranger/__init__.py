@@ -30,6 +30,8 @@ class Stranger:
     ) -> None:
         self.folder = folder / "shop"
         self.folder.mkdir(parents=True)
+        own = f"sqlite:///{self.folder / 'db.sqlite3'}"
+        self.database = database_url if database_url.startswith("mysql") else own
         self._python = python or sys.executable
         self._environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
