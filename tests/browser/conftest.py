@@ -56,6 +56,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A new process for a page takes as long as to show three.
+    "--renderer-process-limit=1",
     # A proxy that nobody answers: whatever is not on this machine cannot be reached.
     "--proxy-server=127.0.0.1:9",
     "--proxy-bypass-list=127.0.0.1",
