@@ -180,7 +180,7 @@ def test_stop_lets_end_what_ends_soon_and_leaves_nothing_running(
 ) -> None:
     """What runs longer than the stop allows is put back and uses up no attempt."""
     trace, may_end = tmp_path / "trace", tmp_path / "end"
-    drains = swept.drains(pool=pool, slots=4, JOB_STOP_SECONDS="2")
+    drains = swept.drains(pool=pool, slots=4, JOB_STOP_SECONDS="3")
     late = {"type": "nap", "context": {"file": str(trace)}}
     soon = {"type": "nap", "context": {"file": str(trace), "until": str(may_end)}}
     first, second, *_ = swept.submit(late, soon, *[{"type": "good"}] * 10)
@@ -191,6 +191,7 @@ def test_stop_lets_end_what_ends_soon_and_leaves_nothing_running(
         drains.signal_all(number)
     else:
         drains.process.send_signal(number)
+    eventually(lambda: not swept.processes())
     may_end.touch()
     eventually(lambda: not drains.lives())
 
