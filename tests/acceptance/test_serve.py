@@ -276,18 +276,11 @@ def test_second_start_with_the_same_files_is_refused(running: Platform) -> None:
     assert running.status("/health/live") == 200
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        # What the settings make of a value is in tests/unit/test_settings.py.
-        ("ALLOWED_HOSTS", "localhost:8000", "ALLOWED_HOSTS: localhost:8000 is not a host name"),
-        ("HOST", "192.0.2.1", "Choose others with HOST and PORT."),
-    ],
-)
-def test_wrong_setting_is_shown_in_one_line(
-    refused: dict[str, str], name: str, value: str, message: str
-) -> None:
-    assert message in refusal({**refused, name: value})
+def test_wrong_setting_is_shown_in_one_line(refused: dict[str, str]) -> None:
+    """What the settings make of a value is in tests/unit/test_settings.py."""
+    line = refusal({**refused, "ALLOWED_HOSTS": "localhost:8000"})
+
+    assert "ALLOWED_HOSTS: localhost:8000 is not a host name" in line
 
 
 @pytest.mark.mariadb

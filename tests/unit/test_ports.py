@@ -97,6 +97,13 @@ def test_port_that_is_taken_is_named_with_its_dialect() -> None:
         command._require_ports()
 
 
+def test_address_of_another_machine_is_refused_with_what_to_change() -> None:
+    command = serve.Command()
+    command.host, command.port = "192.0.2.1", free_port()
+    with pytest.raises(CannotStart, match=r"192\.0\.2\.1 .* Choose others with HOST and PORT\."):
+        command._require_ports()
+
+
 def test_web_server_shares_its_port_with_no_other(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
