@@ -73,10 +73,12 @@ def own_words(text: str) -> str:
 
 @dataclass
 class Marks:
-    """The marked texts, each with a file that has it, and the marks of what is no literal."""
+    """The marked texts, each with a file that has it, the marks of what is no literal, and the
+    sentences of Python files that nobody marked."""
 
     messages: dict[Message, Path] = field(default_factory=dict)
     not_literal: list[str] = field(default_factory=list)
+    unmarked: dict[Path, list[str]] = field(default_factory=dict)
 
 
 def marks_in(paths: Iterable[Path]) -> Marks:
@@ -84,7 +86,14 @@ def marks_in(paths: Iterable[Path]) -> Marks:
     marks = Marks()
     for path in sorted(paths):
         source = path.read_text()
-        for name, arguments in _READERS[path.suffix](source):
+        if path.suffix == ".py":
+            # Parsed and walked once for both: that takes longest.
+            nodes = [*ast.walk(ast.parse(source))]
+            marks.unmarked[path] = _unmarked_sentences(nodes)
+            calls = _python_calls(nodes)
+        else:
+            calls = _script_calls(templatize(source) if path.suffix == ".html" else source)
+        for name, arguments in calls:
             texts = ["" if at is None else arguments.get(at) for at in _PARTS[name]]
             if None in texts:
                 marks.not_literal.append(f"{path}: a call of {name}")
@@ -94,9 +103,9 @@ def marks_in(paths: Iterable[Path]) -> Marks:
     return marks
 
 
-def _python_calls(source: str) -> Iterator[tuple[str, dict[int, str]]]:
+def _python_calls(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, dict[int, str]]]:
     """Name and literal arguments, by position, of every call of a marking function."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
         called = node.func
@@ -112,17 +121,10 @@ def _python_calls(source: str) -> Iterator[tuple[str, dict[int, str]]]:
             )
 
 
-def _template_calls(source: str) -> Iterator[tuple[str, dict[int, str]]]:
-    return _script_calls(templatize(source))
-
-
 def _script_calls(source: str) -> Iterator[tuple[str, dict[int, str]]]:
     for call in _CALL.finditer(source):
         literals = re.findall(_LITERAL, call[2])
         yield call[1], {at: ast.literal_eval(literal) for at, literal in enumerate(literals)}
-
-
-_READERS = {".py": _python_calls, ".html": _template_calls, ".js": _script_calls}
 
 
 def unmarked_words(template: str) -> list[str]:
@@ -184,22 +186,24 @@ def _fields(block: str) -> dict[str, str]:
     return fields
 
 
-def unmarked_sentences(source: str) -> list[str]:
-    """The whole sentences in a Python file that no marking function has, places as `{}`.
+def _unmarked_sentences(nodes: Iterable[ast.AST]) -> list[str]:
+    """The whole sentences in Python source that no marking function has, places as `{}`.
 
     Docstrings are for readers of the source, and the log is in English.
     """
-    tree = ast.parse(source)
     passed: set[int] = set()
-    for node in ast.walk(tree):
+    texts: list[ast.AST] = []
+    for node in nodes:
         if isinstance(node, ast.Expr):
             passed.add(id(node.value))
         elif isinstance(node, ast.Call) and _is_for_programs(node):
             passed.update(id(inner) for argument in node.args for inner in ast.walk(argument))
         elif isinstance(node, ast.JoinedStr):
             passed.update(id(inner) for inner in ast.walk(node) if inner is not node)
-    texts = [_text_of(node) for node in ast.walk(tree) if id(node) not in passed]
-    return [text for text in texts if _SENTENCE.match(text)]
+        if isinstance(node, ast.JoinedStr | ast.Constant):
+            texts.append(node)
+    said = [_text_of(node) for node in texts if id(node) not in passed]
+    return [text for text in said if text.endswith(".") and _SENTENCE.match(text)]
 
 
 def _is_for_programs(call: ast.Call) -> bool:

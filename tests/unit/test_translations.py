@@ -41,7 +41,6 @@ from tests.catalogue import (
     own_words,
     placeholders,
     read_po,
-    unmarked_sentences,
     unmarked_words,
 )
 
@@ -310,11 +309,11 @@ def test_templates_mark_every_word_they_show() -> None:
     assert unmarked == {}
 
 
-def test_sentences_that_a_page_can_say_are_marked() -> None:
+def test_sentences_that_a_page_can_say_are_marked(own: Marks) -> None:
     said = {
         path.relative_to(ROOT): sentences
-        for path in own_files(ROOT / "apps")
-        if path.suffix == ".py" and (sentences := unmarked_sentences(path.read_text()))
+        for path, sentences in own.unmarked.items()
+        if sentences and path.is_relative_to(ROOT / "apps")
     }
     for_programs = {rule: [path for path in said if path.match(rule)] for rule in FOR_PROGRAMS}
 
