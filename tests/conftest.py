@@ -30,7 +30,7 @@ from tests.caches import clear_caches
 from tests.clients import JsonClient
 from tests.databases import copy_database, execute_mysql, migrated_once, run_folder
 from tests.environment import examples, neutral, new_folder
-from tests.frozen import FrozenClock
+from tests.frozen import FrozenClock, id_maker
 from tests.races import Race, race
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ def django_db_setup(
         made = setup_databases(verbosity=0, interactive=False, keepdb=True)
         # Tests make the types that they want; `migrate` has made those of all handlers.
         empty_database()
-        # A lease taken in the transaction of a test would be looked up for each of its ids.
-        ids._maker.reserve()
+        # Those of the other makers of tests are taken for ever, too.
+        ids._maker._lease = id_maker(node=0)._lease
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)
@@ -292,7 +292,7 @@ def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
     frozen = FrozenClock(datetime(2026, 3, 2, 9, tzinfo=UTC))
     monkeypatch.setattr(clock, "now", frozen)
     # Ids never go back within one maker, and those made so far are from the real present.
-    monkeypatch.setattr(ids, "_maker", ids.IdMaker())
+    monkeypatch.setattr(ids, "_maker", id_maker(node=1))
     return frozen
 
 
@@ -327,11 +327,18 @@ def api_with() -> Callable[..., JsonClient]:
 
 
 def _signed_in(user: Any) -> Any:
+    """Has the session of a sign-in without signing in, which asks and writes three times as much:
+    tests of that sign in by the form."""
+    from django.contrib import auth
+    from django.contrib.sessions.backends.db import SessionStore
     from django.test import Client
 
-    client = Client()
-    # The first backend, axes, wants to see the request of a sign-in and there is none.
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    session, client = SessionStore(), Client()
+    session[auth.SESSION_KEY] = str(user.pk)
+    session[auth.BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[auth.HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.create()
+    client.cookies[django_settings.SESSION_COOKIE_NAME] = session.session_key
     return client
 
 

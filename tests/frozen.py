@@ -1,8 +1,13 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stands still until a test moves it, and the ids that are made meanwhile."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apps.common.ids import IdMaker
 
 
 class FrozenClock:
@@ -24,3 +29,13 @@ class FrozenClock:
             raise ValueError(f"{instant} has no zone; write datetime(…, tzinfo=UTC)")
         self.instant = instant.astimezone(UTC)
         return self.instant
+
+
+def id_maker(*, node: int) -> IdMaker:
+    """With a lease at hand for ever, so that it asks the database for none: one that is taken in
+    the transaction of a test is looked up for each of its ids."""
+    from apps.common import ids
+
+    maker = ids.IdMaker()
+    maker._lease = ids._Lease(node, "", datetime.max.replace(tzinfo=UTC), os.getpid())
+    return maker

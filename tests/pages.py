@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.template.response import SimpleTemplateResponse
 from django.urls import reverse
-from lxml import html
+from lxml import etree
 
 from apps.common.api import problems
 from taskplatform.site import PlatformAdminSite
@@ -58,18 +58,23 @@ def csv_of(answer: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(text))
 
 
-def _document(page: Any) -> html.HtmlElement:
-    return html.document_fromstring(page.content.decode())
+def _document(page: Any) -> etree._Element:
+    return _parsed(page.content.decode())
 
 
-def _pieces(element: html.HtmlElement, *, without: str = "script|style") -> list[str]:
+def _parsed(text: str) -> etree._Element:
+    """Without the classes that lxml.html has for each kind of element: they take longest."""
+    return etree.HTML(text)
+
+
+def _pieces(element: etree._Element, *, without: str = "script|style") -> list[str]:
     """The texts between tags, but those of scripts and styles."""
     unseen = " or ".join(f"self::{tag}" for tag in without.split("|"))
     texts = element.xpath(f".//text()[not(parent::*[{unseen}])]", smart_strings=False)
     return [text.strip() for text in texts if text.strip()]
 
 
-def _sent(field: html.HtmlElement) -> list[str]:
+def _sent(field: etree._Element) -> list[str]:
     """The values that a browser sends of a field."""
     if field.tag == "textarea":
         # Browsers drop one line end after the tag and send the others as CR LF.
@@ -87,7 +92,7 @@ def _sent(field: html.HtmlElement) -> list[str]:
     return [field.get("value", "on" if kind == "checkbox" else "")]
 
 
-def _fields(form: html.HtmlElement) -> dict[str, list[str]]:
+def _fields(form: etree._Element) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
     for field in form.iter("input", "textarea", "select"):
         name = field.get("name")
@@ -124,7 +129,7 @@ def tables_of(page: Any) -> list[list[list[Cell]]]:
     ]
 
 
-def _cell(cell: html.HtmlElement) -> Cell:
+def _cell(cell: etree._Element) -> Cell:
     link = next(cell.iter("a"), None)
     return Cell(" ".join(_pieces(cell)), "" if link is None else link.get("href", ""))
 
@@ -136,7 +141,7 @@ def text_of(page: Any) -> str:
 
 def english_in(page: Any) -> list[str]:
     """What stands in English on a page that should be in Chinese: words in a row, no names."""
-    document = html.document_fromstring(_ICON.sub("", page.content.decode()))
+    document = _parsed(_ICON.sub("", page.content.decode()))
     return _ENGLISH.findall(_NAME.sub("", " ".join(_pieces(document, without=_NO_WORDS))))
 
 

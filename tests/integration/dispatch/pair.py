@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.db import connection, transaction
@@ -18,7 +17,7 @@ from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.journal.models import JournalEntry
 from tests.caches import TwoProcesses, clear_caches
-from tests.frozen import FrozenClock
+from tests.frozen import FrozenClock, id_maker
 from tests.integration.dispatch.drawn import MEMBERS, START
 from tests.integration.dispatch.model import Model
 from tests.statements import asked
@@ -152,13 +151,6 @@ class Pair(RuleBasedStateMachine):
             each.number: ["handed_out", *([] if each.is_open else [each.state])]
             for each in self.model.handed
         }
-
-
-def id_maker(*, node: int) -> ids.IdMaker:
-    """With a lease at hand, so that it asks the database for none."""
-    maker = ids.IdMaker()
-    maker._lease = ids._Lease(node, "", START + timedelta(days=365_000), os.getpid())
-    return maker
 
 
 def answered(call: Callable[[], str]) -> str:

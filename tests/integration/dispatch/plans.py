@@ -18,8 +18,7 @@ from tests import callback, factories
 from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.environment import examples
-from tests.frozen import FrozenClock
-from tests.integration.dispatch.pair import id_maker
+from tests.frozen import FrozenClock, id_maker
 
 # When the first thing happens in each world.
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -19,7 +19,7 @@ from apps.dispatch.models import TASK_MODELS, Dispatch
 from apps.dispatch.services import executors, retention, tasks
 from apps.dispatch.services.expiry import expire_due
 from tests import factories
-from tests.frozen import FrozenClock
+from tests.frozen import FrozenClock, id_maker
 from tests.integration.dispatch.drawn import (
     EDITS,
     HORIZON,
@@ -42,7 +42,7 @@ from tests.integration.dispatch.drawn import (
 )
 from tests.integration.dispatch.executor_steps import ExecutorSteps
 from tests.integration.dispatch.model import LOOKBACK, Model, Task
-from tests.integration.dispatch.pair import answered, id_maker
+from tests.integration.dispatch.pair import answered
 
 pytestmark = pytest.mark.both
 

@@ -23,8 +23,7 @@ from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.caches import TwoProcesses, clear_caches
 from tests.callback import end, finish, take_next, taken, title_of
-from tests.frozen import FrozenClock
-from tests.integration.dispatch.pair import id_maker
+from tests.frozen import FrozenClock, id_maker
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
