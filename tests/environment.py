@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from taskplatform.conf import ALL
+
+T = TypeVar("T")
 
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
@@ -34,6 +39,23 @@ def examples(number: int) -> int:
     if os.environ.get(ALL_EXAMPLES):
         return number
     return max(number // (3 if os.environ.get("DATABASE_URL") else 2), 5)
+
+
+class Deal:
+    """Deals each item of a walk a share of a list: all of it in the long run, every `of`th in the
+    short one, drawn by the seed.
+
+    The share of the next item begins one further, so `of` items in a row are dealt the whole list.
+    """
+
+    def __init__(self, of: int) -> None:
+        self._of = 1 if os.environ.get(ALL_EXAMPLES) else of
+        self._next = random.randrange(self._of)
+
+    def __call__(self, items: Sequence[T]) -> Sequence[T]:
+        dealt = items[self._next :: self._of]
+        self._next = (self._next + 1) % self._of
+        return dealt
 
 
 def neutral(var_dir: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from taskplatform import menu
 from taskplatform.menu import SYSTEM as SYSTEM_BOXES
 from taskplatform.system_page import PAGES, states
 from tests import factories
+from tests.environment import Deal
 from tests.pages import inline_code_of, nothing_drawn, text_of
 
 PASSWORD = "correct horse battery"
@@ -61,13 +62,15 @@ def changelists() -> list[str]:
 def test_no_address_of_any_list_ends_in_a_server_error(
     admin_client: Client, subtests: pytest.Subtests, is_each_drawn: bool
 ) -> None:
-    """Each case with each list; drawn are all of them, or one of each case and each list."""
+    """Each case with each list, in the short run with a third of them; drawn are all of these, or
+    one of each case and each list."""
     factories.once_task(factories.group(members=["uid_alice"]))
     lists = random.sample(changelists(), len(changelists()))
+    deal = Deal(3)
     for number, (case, query) in enumerate(BAD_ADDRESSES.items()):
         drawn = lists if is_each_drawn else [lists[number % len(lists)]]
         with subtests.test(case=case):
-            for url in lists:
+            for url in {*deal(lists), *drawn}:
                 with nullcontext() if url in drawn else nothing_drawn():
                     page = admin_client.get(url, query)
                 assert page.status_code in {200, 302, 400}, url

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.environment import Deal
 from tests.integration.api.contract import document
 from tests.integration.api.endpoints import BASE, Endpoint
 
@@ -167,50 +169,104 @@ _NO_TEXTS = [True, 5, "uid_a", {}, [5], [None], [[]]]
 _NO_NAMES = [*_NO_TEXTS, [""], ["a b"], ["á"], ["a", "a"], ["a\n"]]
 
 
-def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
+def wrong_values(schema: Mapping[str, Any]) -> list[Any]:
     """What a field with this schema must refuse."""
-    schema = resolved(schema)
-    if "$ref" in schema.get("oneOf", [{}])[0]:
-        schema["type"] = "object"
+    return [*_wrong_for_itself(schema), *_wrong_for_its_kind(schema)]
+
+
+def _wrong_for_itself(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """What lies just beyond the limits and the choices of this one field."""
+    schema = _typed(schema)
     if "type" not in schema:
         # Any JSON that can be stored.
         yield from _NO_JSON
         return
     if not schema.get("nullable"):
         yield None
-    if schema.get("type") == "object":
-        yield from [[], [[]], "{}", 5, True, "\ud800"]
-    else:
-        yield from [odd for odd in _ODD if schema.get("type") != "number" or odd != 5.5]
     if "enum" in schema:
         first = schema["enum"][0]
-        yield from [*_NO_TEXT, "", "nonsense", first.upper(), f"{first} ", f" {first}"]
+        yield from ["", "nonsense", first.upper(), f"{first} ", f" {first}"]
+    elif schema["type"] in ("integer", "number"):
+        yield from [schema["minimum"] - 1, schema["maximum"] + 1]
+    elif schema["type"] == "array":
+        yield [f"uid_{n}" for n in range(schema["maxItems"] + 1)]
+    elif schema["type"] == "string" and not (_is_instant(schema) or _is_decimal(schema)):
+        yield "x" * (schema["maxLength"] + 1)
+        if "pattern" in schema and schema.get("minLength"):
+            yield ""
+
+
+def _wrong_for_its_kind(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """What no field of the kind takes."""
+    schema = _typed(schema)
+    if "type" not in schema:
+        return
+    if schema["type"] == "object":
+        yield from [[], [[]], "{}", 5, True, "\ud800"]
+    else:
+        yield from [odd for odd in _ODD if schema["type"] != "number" or odd != 5.5]
+    if "enum" in schema:
+        yield from _NO_TEXT
     elif schema["type"] == "integer":
-        yield from [*_NO_NUMBER, schema["minimum"] - 1, schema["maximum"] + 1]
+        yield from _NO_NUMBER
     elif schema["type"] == "number":
-        yield from [*_NO_TEXT_NUMBER, schema["minimum"] - 1, schema["maximum"] + 1]
+        yield from _NO_TEXT_NUMBER
     elif schema["type"] == "boolean":
         yield from [0, 1, "true", "false", "", "on", [], {}]
     elif schema["type"] == "array":
         yield from _NO_NAMES if "pattern" in schema["items"] else _NO_TEXTS
-        yield [f"uid_{n}" for n in range(schema["maxItems"] + 1)]
-    elif schema.get("format") == "date-time":
+    elif _is_instant(schema):
         yield from _NO_INSTANT
-    elif schema.get("pattern", "").startswith("^[0-9]"):
+    elif _is_decimal(schema):
         yield from _NO_DECIMAL
     elif schema["type"] == "string":
-        yield from [*_NO_TEXT, "x" * (schema["maxLength"] + 1)]
+        yield from _NO_TEXT
         if "pattern" in schema:
-            yield from [" ", "\t\n", "\u3000", *([""] if schema.get("minLength") else [])]
+            yield from [" ", "\t\n", "\u3000"]
 
 
-def refuse_all(fields: Mapping[str, Any], send: Callable[[Body], set[str]]) -> None:
+def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    schema = resolved(schema)
+    return {**schema, "type": "object"} if "$ref" in schema.get("oneOf", [{}])[0] else schema
+
+
+def _is_instant(schema: Mapping[str, Any]) -> bool:
+    return schema.get("format") == "date-time"
+
+
+def _is_decimal(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("pattern", "").startswith("^[0-9]"))
+
+
+class Dealt:
+    """The wrong values of each field of a walk: all of its own, and a share of those of its kind,
+    whose fields are dealt all of them between them."""
+
+    def __init__(self) -> None:
+        self._deals: dict[str, Deal] = {}
+
+    def __call__(self, schema: Mapping[str, Any]) -> list[Any]:
+        kind = [*_wrong_for_its_kind(schema)]
+        deal = self._deals.setdefault(repr(kind), Deal(3))
+        return [*_wrong_for_itself(schema), *deal(kind)]
+
+
+def _spoils_the_body(value: object) -> bool:
+    """Whether it is refused before any field is looked at, so that none is named."""
+    return value == 2**63 or any(text in json.dumps(value) for text in (r"\u0000", r"\ud800"))
+
+
+def refuse_all(wrong: Mapping[str, list[Any]], send: Callable[[Body], set[str]]) -> None:
     """Every wrong value of every field; `send` gives the fields that the answer to some names.
 
     Fields are checked one by one and all that are wrong are named, so one value of each goes into
-    a request; what no answer names, because it takes more than its field to refuse it, goes alone.
+    a request; what no answer names, because it takes more than its field to refuse it, goes alone,
+    and so does what no body may have anywhere.
     """
-    left = {name: list(wrong_values(schema)) for name, schema in fields.items()}
+    for name, values in wrong.items():
+        for value in filter(_spoils_the_body, values):
+            send({name: value})
+    left = {n: [*itertools.filterfalse(_spoils_the_body, values)] for n, values in wrong.items()}
     while left := {name: values for name, values in left.items() if values}:
         wrong = {name: values[0] for name, values in left.items()}
         named = send(wrong) & wrong.keys()

@@ -61,13 +61,17 @@ def test_bytes_that_are_no_good_object_are_refused(
 def test_value_that_its_field_does_not_take_is_refused(
     world: World, api: ContractClient, subtests: pytest.Subtests
 ) -> None:
-    """S0.7, S0.29: every field with every wrong value, named in the answer; zero rows changed."""
+    """S0.7, S0.29: every field with every wrong value, named in the answer; zero rows changed. In
+    the short run each field has a third of the values that no field of its kind takes."""
+    dealt = corpus.Dealt()
     for endpoint in WRITES:
         with subtests.test(str(endpoint)):
-            _refuses_all(endpoint, world, api)
+            _refuses_all(endpoint, dealt, world, api)
 
 
-def _refuses_all(endpoint: Endpoint, world: World, api: ContractClient) -> None:
+def _refuses_all(
+    endpoint: Endpoint, dealt: corpus.Dealt, world: World, api: ContractClient
+) -> None:
     assert endpoint.body
     good = endpoint.body(world)
     fields, _ = corpus.fields_of(endpoint)
@@ -80,7 +84,7 @@ def _refuses_all(endpoint: Endpoint, world: World, api: ContractClient) -> None:
         return named
 
     with Untouched() as rows:
-        corpus.refuse_all(fields, send)
+        corpus.refuse_all({name: dealt(schema) for name, schema in fields.items()}, send)
 
 
 def test_missing_field_is_named(

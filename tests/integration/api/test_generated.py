@@ -36,7 +36,7 @@ def bodies(endpoint: Endpoint, good: dict[str, Any]) -> st.SearchStrategy[Any]:
     fields, _ = corpus.fields_of(endpoint)
     values = {
         name: st.one_of(
-            st.just(good.get(name)), st.sampled_from(list(corpus.wrong_values(schema))), ANY_JSON
+            st.just(good.get(name)), st.sampled_from(corpus.wrong_values(schema)), ANY_JSON
         )
         for name, schema in fields.items()
     }
