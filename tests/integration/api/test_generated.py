@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.environment import examples
 from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import WRITES, Endpoint
@@ -45,7 +46,7 @@ def bodies(endpoint: Endpoint, good: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=str)
 @settings(
-    max_examples=10,
+    max_examples=examples(10),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
