@@ -42,7 +42,7 @@ from tests.integration.doors import (
     text_of,
 )
 from tests.jobs import end, take
-from tests.masks import SECRET, edits, require_in_place, values
+from tests.masks import SECRET, edits, has_secret, require_in_place, values
 
 pytestmark = pytest.mark.django_db
 
@@ -126,9 +126,10 @@ def test_doors_take_masks_at_their_places_alone(
             go_through(world, door, VALUE, edited)
 
 
-# Shrinking would take minutes.
-@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
-@given(value=values, schema=st.sampled_from(SCHEMAS), data=st.data())
+# Shrinking would take minutes. The first example of Hypothesis is the least there is, {}: with
+# nothing to show and nothing to move, which is refused here.
+@settings(max_examples=1, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+@given(value=values.filter(has_secret), schema=st.sampled_from(SCHEMAS), data=st.data())
 def test_no_door_shows_a_secret_or_moves_one(
     world: World, value: Any, schema: Any, data: st.DataObject
 ) -> None:
