@@ -276,7 +276,7 @@ def test_long_texts_are_read_once_from_begin_to_end() -> None:
     for piece in pieces:
         began = time.thread_time()
         assert len(redact(piece * 10_000)) <= 10_000 * (len(piece) + len(MASK))
-        assert time.thread_time() - began < 10, piece
+        assert time.thread_time() - began < 3, piece
 
 
 # --- Edits ----------------------------------------------------------------------------------------
