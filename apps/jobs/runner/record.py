@@ -69,11 +69,8 @@ class Record:
     def __init__(self) -> None:
         folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = folder() / f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._file: BinaryIO = open(
-            os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b"
-        )
+        self._file = _create(self.path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Written, not only reserved: a full disk shows here and not in the middle of a batch.
             self._file.write(bytes(2 * _BANK))
             self._file.flush()
@@ -171,6 +168,22 @@ def _open_record(file: Path) -> Iterator[BinaryIO | None]:
         return
     with opened:
         yield opened
+
+
+def _create(path: Path) -> BinaryIO:
+    """A new file, locked. Until it is, a drain that starts beside this one takes it for that of a
+    dead process and removes it; then another is made."""
+    while True:
+        file = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists():
+                return file
+        except OSError:
+            path.unlink(missing_ok=True)
+            file.close()
+            raise
+        file.close()
 
 
 def _owner_is_dead(opened: BinaryIO) -> bool:

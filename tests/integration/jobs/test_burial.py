@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -262,6 +263,26 @@ def test_process_with_the_number_of_a_dead_one_does_not_hide_its_record(
 
     assert eventually(rescued) == 3
     assert facts(numbers) == [("failed", 1), ("ready", 0), ("ready", 0)]
+
+
+def test_record_outlives_a_drain_that_removes_old_ones_while_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else all that its drain held counted as lost, when one of the jobs killed the process."""
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        record.remove_left(running_under)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    made = record.Record()
+    made.begin("of the hold")
+    record.remove_left(running_under)
+
+    assert record.read_all() == {"of the hold": {}}
+    made.close()
 
 
 def test_record_stays_until_nothing_needs_it(
