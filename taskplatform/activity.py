@@ -18,22 +18,23 @@ from django.utils.translation import gettext
 from apps.bulk.admin.undo_page import deed_url
 from apps.bulk.services.undo import MAX_ROWS, deed_of
 from apps.common import clock, filtering
-from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
+from apps.common.admin.display import plain_time, shown_actor, shown_text
 from apps.common.admin.html import page_url
 from apps.common.admin.pages import framed
 from apps.common.admin.who import Known
 from apps.common.ids import lowest_id_at
 from apps.journal.admin import words
-from apps.journal.admin.entries import people_of, shown_value
+from apps.journal.admin.entries import people_of
 from apps.journal.admin.filters import person_of
-from apps.journal.admin.subjects import MAX_NAME, Names, names_of, page_of, unnamed
+from apps.journal.admin.subjects import Names, names_of, page_of
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import UNDONE
+from taskplatform.sentences import sentence, told_by
 
 ACTIVITY_URL = "activity"
 # Entries that a page reads at most; accounts that are offered, the last signed in first.
 MAX_ENTRIES, MAX_PEOPLE = 2_000, 200
-MAX_NAMED, MAX_REASON = 3, 200
+MAX_REASON = 200
 # The page begins with today and the day before.
 DAYS = 2
 
@@ -116,11 +117,9 @@ def grouped(entries: Iterable[JournalEntry]) -> list[Deeds]:
     found: list[Deeds] = []
     last: dict[str | None, Deeds] = {}
     for entry in entries:
-        data = entry.data or {}
-        what = repr((data.get("before"), data.get("after"))) if _is_edit(entry) else ""
-        kind = entry.type_or_task.partition(":")[0] if entry.source == Source.PLAN else ""
+        kind = page_of(entry) or entry.type_or_task.partition(":")[0]
         day = localtime(entry.at).date()
-        key = (day, entry.event, entry.source, kind, entry.reason, what)
+        key = (day, entry.event, entry.source, kind, entry.reason, told_by(entry))
         deeds = last.get(entry.person)
         if deeds is None or deeds.key != key:
             deeds = last[entry.person] = Deeds(key)
@@ -129,12 +128,6 @@ def grouped(entries: Iterable[JournalEntry]) -> list[Deeds]:
     return found
 
 
-def _is_edit(entry: JournalEntry) -> bool:
-    data = entry.data or {}
-    return bool(data.get("before")) and bool(data.get("after"))
-
-
-# --- the sentence ---------------------------------------------------------------------------------
 def _row(
     request: HttpRequest,
     deeds: Deeds,
@@ -144,51 +137,17 @@ def _row(
 ) -> dict[str, Any]:
     newest = deeds.entries[0]
     subjects = {each.subject_id: each for each in reversed(deeds.entries)}
-    shown = [_subject(each, names, whom) for each in [*subjects.values()][:MAX_NAMED]]
     return {
         "at": newest.at,
         "shown_at": plain_time(newest.at),
         "who": shown_actor(newest.actor),
         "by": newest.person,
-        "sentence": _sentence(newest, whom, shows_payload),
-        "icon": words.event_of(newest.event).icon,
-        "subjects": shown,
-        "more": len(subjects) - len(shown),
+        "sentence": sentence([*subjects.values()], names, whom, shows_payload),
         "count": len(subjects),
         "reason": shown_text(words.reason_of(newest.reason), limit=MAX_REASON),
         "url": page_url(JournalEntry, newest.pk),
         "undo": _undo_url(request, deeds),
     }
-
-
-def _sentence(entry: JournalEntry, whom: Mapping[str, Known], shows_payload: bool) -> str:
-    """`changed priority from 0 to 55`, else what the event is called."""
-    if not _is_edit(entry) or entry.event == UNDONE:
-        return str(words.event_of(entry.event).words)
-    data = entry.data or {}
-    before, after = data["before"], data["after"]
-    changes = [
-        gettext("%(field)s from %(old)s to %(new)s")
-        % {
-            "field": words.name_of(name),
-            "old": shown_value(name, before, whom, shows_payload) or "–",
-            "new": shown_value(name, after, whom, shows_payload) or "–",
-        }
-        for name in sorted({*before, *after})
-    ]
-    return gettext("changed %(changes)s") % {"changes": listed(changes)}
-
-
-def _subject(entry: JournalEntry, names: Names, whom: Mapping[str, Known]) -> tuple[str, str]:
-    """Return what people call it, and its page if it has one and the person may see it."""
-    page, number = page_of(entry), entry.subject_id
-    if number is not None and (page, number) in names:
-        return names[page, number], page_url(page, number)
-    if person := whom.get(entry.executor):
-        return shown_text(person.title or person.name, limit=MAX_NAME), person.url
-    data = (entry.data or {}).get("after") or {}
-    name = data.get("title") or data.get("name") or entry.executor or unnamed(entry)
-    return shown_text(str(name or entry.subject_id), limit=MAX_NAME), ""
 
 
 # --- undo -----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from apps.dispatch.models import Executor, OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.services.titles import titles
@@ -110,28 +110,61 @@ class AccessLogAdmin(MachineRowAdmin):
 register(
     User,
     events={
-        "account_created": Event(_("Account created"), "person_add", "success"),
-        "account_changed": Event(_("Account changed"), "edit", "info"),
-        "account_deleted": Event(_("Account deleted"), "person_remove", "danger"),
-        "password_changed": Event(_("Password changed"), "password", "info"),
-        "role_created": Event(_("Role created"), "add_circle", "success"),
-        "role_changed": Event(_("Role changed"), "edit", "info"),
-        "role_deleted": Event(_("Role deleted"), "delete", "danger"),
-        "roles_given": Event(_("Roles given"), "add_circle", "warning"),
-        "roles_taken": Event(_("Roles taken"), "do_not_disturb_on", "warning"),
-        "permissions_given": Event(_("Permissions given"), "add_circle", "warning"),
-        "permissions_taken": Event(_("Permissions taken"), "do_not_disturb_on", "warning"),
-        "limit_set": Event(_("Limit set"), "visibility", "warning"),
-        "limit_changed": Event(_("Limit changed"), "visibility", "warning"),
-        "limit_removed": Event(_("Limit removed"), "visibility", "warning"),
-        "view_shared": Event(_("View shared"), "share", "info"),
-        "view_changed": Event(_("Shared view changed"), "edit", "info"),
-        "view_unshared": Event(_("View shared no more"), "visibility_off"),
-        "signed_in": Event(_("Signed in"), "login", "success"),
-        "signed_out": Event(_("Signed out"), "logout"),
+        "account_created": Event(
+            _("Account created"), "person_add", "success", said=_("created {what}")
+        ),
+        "account_changed": Event(_("Account changed"), "edit", "info", said=CHANGED),
+        "account_deleted": Event(
+            _("Account deleted"), "person_remove", "danger", said=_("deleted {what}")
+        ),
+        "password_changed": Event(
+            _("Password changed"), "password", "info", said=_("changed the password of {what}")
+        ),
+        "role_created": Event(_("Role created"), "add_circle", "success", said=_("created {what}")),
+        "role_changed": Event(_("Role changed"), "edit", "info", said=CHANGED),
+        "role_deleted": Event(_("Role deleted"), "delete", "danger", said=_("deleted {what}")),
+        "roles_given": Event(
+            _("Roles given"), "add_circle", "warning", said=_("gave {what} the roles {given}")
+        ),
+        "roles_taken": Event(
+            _("Roles taken"),
+            "do_not_disturb_on",
+            "warning",
+            said=_("took the roles {taken} from {what}"),
+        ),
+        "permissions_given": Event(
+            _("Permissions given"),
+            "add_circle",
+            "warning",
+            said=_("gave {what} the permissions {given}"),
+        ),
+        "permissions_taken": Event(
+            _("Permissions taken"),
+            "do_not_disturb_on",
+            "warning",
+            said=_("took the permissions {taken} from {what}"),
+        ),
+        "limit_set": Event(
+            _("Limit set"), "visibility", "warning", said=_("limited what {what} may see")
+        ),
+        "limit_changed": Event(
+            _("Limit changed"), "visibility", "warning", said=_("changed the limit of {what}")
+        ),
+        "limit_removed": Event(
+            _("Limit removed"), "visibility", "warning", said=_("removed a limit of {what}")
+        ),
+        "view_shared": Event(_("View shared"), "share", "info", said=_("shared the view {title}")),
+        "view_changed": Event(
+            _("Shared view changed"), "edit", "info", said=_("changed the shared view {title}")
+        ),
+        "view_unshared": Event(
+            _("View shared no more"), "visibility_off", said=_("stopped sharing the view {title}")
+        ),
+        "signed_in": Event(_("Signed in"), "login", "success", said=_("signed in")),
+        "signed_out": Event(_("Signed out"), "logout", said=_("signed out")),
         "sign_in_failed": Event(_("Sign-in failed"), "error", "warning"),
         "sign_in_locked": Event(_("Sign-in locked"), "lock", "danger"),
-        "exported": Event(_("Exported"), "download", "info"),
+        "exported": Event(_("Exported"), "download", "info", said=_("exported a file")),
     },
     names={
         "given": _("given"),

@@ -38,7 +38,7 @@ from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.errors import FieldError, PlatformError
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import JournalEntry, Source
 
 STATE_COLOURS = {State.LIVE: "success", State.EXPIRED: "warning", State.REVOKED: "danger"}
@@ -67,10 +67,12 @@ SHOWN_FOR = {
 register(
     ApiClient,
     events={
-        "client_created": Event(_("API key created"), "add_circle", "success"),
-        "client_changed": Event(_("API key changed"), "edit", "info"),
-        "client_rotated": Event(_("API key rotated"), "sync", "info"),
-        "client_revoked": Event(_("API key revoked"), "block", "danger"),
+        "client_created": Event(
+            _("API key created"), "add_circle", "success", said=_("created {what}")
+        ),
+        "client_changed": Event(_("API key changed"), "edit", "info", said=CHANGED),
+        "client_rotated": Event(_("API key rotated"), "sync", "info", said=_("rotated {what}")),
+        "client_revoked": Event(_("API key revoked"), "block", "danger", said=_("revoked {what}")),
     },
     states={State.LIVE: _("live"), State.EXPIRED: _("expired"), State.REVOKED: _("revoked")},
     pages={Source.ACCESS: lambda entry: "access_apiclient"},

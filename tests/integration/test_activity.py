@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import User
+from django.conf import settings
+from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from apps.common import clock
+from apps.common.acting import acting
 from apps.common.admin.html import page_url
 from apps.dispatch.models import OnceTask, OperatorScope
-from apps.dispatch.services import bulk, tasks
+from apps.dispatch.services import bulk, queue, tasks
 from apps.jobs.models import Job, JobType
-from apps.jobs.services import control
+from apps.jobs.services import control, types
 from apps.journal.services.edit import record_edit
 from tests import factories
 from tests.alerts import channel
@@ -29,13 +34,57 @@ def seen(client: Client, **asked: str) -> str:
     return " ".join(text_of(client.get(reverse("activity"), asked)).split())
 
 
+def told(client: Client) -> list[str]:
+    """The sentences of today, without who did it, newest first."""
+    [(_day, lines)] = client.get(reverse("activity")).context["days"]
+    return [html.unescape(strip_tags(line["sentence"])) for line in lines]
+
+
 def test_what_changed_and_by_whom_is_a_sentence(admin_client: Client) -> None:
     task = factories.once_task(factories.user(), title="Count % “the till”")
     tasks.update_task(task=task, changes={"priority": 55}, actor="admin:admin")
 
     text = seen(admin_client)
 
-    assert "admin changed priority from 0 to 55 : Count % “the till”" in text
+    assert "admin changed priority of once task Count % “the till” from 0 to 55" in text
+
+
+def test_each_act_is_a_sentence_with_the_kinds_and_names(admin_client: Client) -> None:
+    actor = "admin:admin"
+    group = factories.group("gid_shops")
+    bob = User.objects.create_user("bob")
+    task = factories.once_task(factories.user("uid_ann"), title="Count {all} <b>")
+    tasks.update_task(task=task, changes={"priority": 5, "title": "Count"}, actor=actor)
+    others = OnceTask.objects.exclude(pk=task.pk)
+    for name in ("北店", "南店", "东店", "西店"):
+        factories.once_task(factories.user(f"uid_{ord(name[0])}"), title=name)
+    bulk.change(others, "pause", actor=actor, reason="x")
+    queue.rebuilt(executor=group, now=clock.now(), actor=actor)
+    types.pause_type(job_type=job_type("mail"), actor=actor, reason="Storm")
+    with acting(actor):
+        bob.groups.add(Group.objects.create(name="Readers"), Group.objects.create(name="Writers"))
+    for number in jobs(2, key="k-1"):
+        control.cancel(job=Job.objects.get(pk=number), actor=actor, reason="Twice")
+
+    assert told(admin_client) == [
+        "cancelled jobs mail · k-1 and 1 more",
+        "gave account bob the roles Readers, Writers",
+        "created roles Readers, Writers",
+        "paused job type mail",
+        "rebuilt the queue of group gid_shops",
+        "changed status of once tasks 北店, 南店, 东店 and 1 more from active to paused",
+        "changed once task Count: priority from 0 to 5, title from Count {all} <b> to Count",
+    ]
+    assert "admin paused job type mail “Storm”" in seen(admin_client)
+    admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    assert told(admin_client)[:6] == [
+        "取消了作业 mail · k-1 及另外 1 个",
+        "授予账号 bob 角色 Readers, Writers",
+        "创建了角色 Readers、Writers",
+        "暂停了作业类型 mail",
+        "重建了组 gid_shops 的队列",
+        "把一次性任务 北店、南店、东店及另外 1 个的状态从有效改为已暂停",
+    ]
 
 
 @pytest.mark.both
@@ -56,12 +105,13 @@ def test_what_was_changed_has_its_name_and_leads_there(admin_client: Client, tab
     number = gone.pk
     gone.delete()
 
-    page = admin_client.get(reverse(tab)).content.decode()
+    response = admin_client.get(reverse(tab))
+    page = response.content.decode()
 
     for row in (*made.values(), JobType.objects.get()):
         assert f'href="{page_url(type(row), row.pk)}"' in page
     assert "ops" in page and "channel:" not in page
-    assert f"Channel {number}" in page
+    assert f"channel {number}" in " ".join(text_of(response).split()).casefold()
     assert reverse("admin:alerts_channel_change", args=[number]) not in page
 
 
@@ -74,7 +124,8 @@ def test_many_alike_in_a_row_are_one_and_undone_from_there(admin_client: Client)
 
     page = admin_client.get(reverse("activity"))
     [(_day, [line])] = page.context["days"]
-    assert line["count"] == 5 and line["more"] == 2
+    told = strip_tags(line["sentence"])
+    assert re.fullmatch(r"cancelled jobs \d+ · mail, \d+ · mail, \d+ · mail and 2 more", told)
 
     admin_client.post(line["undo"])
     assert {*Job.objects.filter(pk__in=numbers).values_list("status", flat=True)} == {"ready"}

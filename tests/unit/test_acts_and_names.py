@@ -40,6 +40,12 @@ DANGEROUS = {
     *("oncetask: delete", "oncetask: delete_task", "oncetask: end", "schedule: delete"),
     *("rotatetask: delete", "rotatetask: delete_task", "rotatetask: end"),
 }
+# Events that only the platform, a worker or somebody who is asked for work writes.
+OF_MACHINES = {
+    *("archived", "extended", "failed", "gave_up", "interrupted", "late_result", "left", "lost"),
+    *("problem_back", "purged", "registered", "sign_in_failed", "sign_in_locked", "stage_done"),
+    *("stale", "succeeded", "timed_out", "yielded"),
+}
 
 
 def test_no_template_hides_what_djangos_pages_need() -> None:
@@ -83,6 +89,11 @@ def test_what_takes_something_away_looks_dangerous() -> None:
         if each.is_dangerous
     }
     assert found == DANGEROUS
+
+
+def test_every_act_of_people_is_told_as_a_sentence() -> None:
+    """An event that is none of those has `said`, so that *Activity* tells who did what."""
+    assert {name for name, event in EVENTS.items() if not event.said} == OF_MACHINES
 
 
 def test_every_act_is_reported() -> None:

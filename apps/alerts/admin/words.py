@@ -8,7 +8,7 @@ from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
 from apps.alerts.services import report_runs, sending, waiting
 from apps.common.admin.display import listed
-from apps.journal.admin.words import Event, pages_by_name, register
+from apps.journal.admin.words import CHANGED, Event, pages_by_name, register
 from apps.journal.models import Source
 
 
@@ -23,18 +23,32 @@ register(
     ReportPlan,
     formatters={"quiet_days": _format_days},
     events={
-        "rule_created": Event(_("Alert rule created"), "add_circle", "success"),
-        "rule_changed": Event(_("Alert rule changed"), "edit", "info"),
-        "rule_deleted": Event(_("Alert rule deleted"), "delete", "danger"),
-        "channel_created": Event(_("Channel created"), "add_circle", "success"),
-        "channel_tested": Event(_("Test sent"), "send"),
-        "channel_changed": Event(_("Channel changed"), "edit", "info"),
-        "channel_deleted": Event(_("Channel deleted"), "delete", "danger"),
-        "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning"),
-        "report_planned": Event(_("Report planned"), "add_circle", "success"),
-        "report_plan_changed": Event(_("Report plan changed"), "edit", "info"),
-        "report_plan_deleted": Event(_("Report plan deleted"), "delete", "danger"),
-        "report_sent": Event(_("Report sent by hand"), "send", "info"),
+        "rule_created": Event(
+            _("Alert rule created"), "add_circle", "success", said=_("created {what}")
+        ),
+        "rule_changed": Event(_("Alert rule changed"), "edit", "info", said=CHANGED),
+        "rule_deleted": Event(
+            _("Alert rule deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
+        "channel_created": Event(
+            _("Channel created"), "add_circle", "success", said=_("created {what}")
+        ),
+        "channel_tested": Event(_("Test sent"), "send", said=_("sent a test through {what}")),
+        "channel_changed": Event(_("Channel changed"), "edit", "info", said=CHANGED),
+        "channel_deleted": Event(
+            _("Channel deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
+        "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning", said=_("snoozed {what}")),
+        "report_planned": Event(
+            _("Report planned"), "add_circle", "success", said=_("created {what}")
+        ),
+        "report_plan_changed": Event(_("Report plan changed"), "edit", "info", said=CHANGED),
+        "report_plan_deleted": Event(
+            _("Report plan deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
+        "report_sent": Event(
+            _("Report sent by hand"), "send", "info", said=_("sent the report of {what} by hand")
+        ),
     },
     names={"channels": _("channels"), "owner": _("owner")},
     pages={

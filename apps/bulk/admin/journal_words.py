@@ -15,10 +15,16 @@ from apps.journal.services.undo import UNDONE
 register(
     BulkRun,
     events={
-        UNDONE: Event(_("Undone"), "undo", "info"),
-        runs.STARTED: Event(_("Bulk run started"), "dynamic_feed", "info"),
-        runs.STOPPED: Event(_("Bulk run stopped"), "pause_circle", "warning"),
-        runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),
+        UNDONE: Event(_("Undone"), "undo", "info", said=_("undid an act on {what}")),
+        runs.STARTED: Event(
+            _("Bulk run started"), "dynamic_feed", "info", said=_("started {what}")
+        ),
+        runs.STOPPED: Event(
+            _("Bulk run stopped"), "pause_circle", "warning", said=_("stopped {what}")
+        ),
+        runs.CONTINUED: Event(
+            _("Bulk run continued"), "play_circle", "info", said=_("continued {what}")
+        ),
     },
     names={"action": _("action")},
     pages={Source.PLAN: pages_by_name({"bulk": "bulk_bulkrun"})},

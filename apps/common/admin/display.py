@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.db.models import TextChoices
 from django.utils.formats import date_format
 from django.utils.functional import Promise
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, format_html, strip_tags
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, localtime
@@ -37,6 +37,8 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 
+
+_CHINESE = "\u3400-\u9fff"
 
 # The colours of `label`; "" is grey.
 COLOURS = ("", "info", "success", "warning", "danger", "primary")
@@ -77,8 +79,20 @@ def beside(first: str, second: str) -> str:
     return f"{first}{'' if _is_chinese(first[-1:]) and _is_chinese(second[:1]) else ' '}{second}"
 
 
+def filled(text: str, **parts: object) -> SafeString:
+    """The text with the parts in its braces, escaped; no blank stays between a part and the text
+    beside it where both are Chinese, as in `beside`."""
+    for name, part in parts.items():
+        plain = strip_tags(conditional_escape(part))
+        if _is_chinese(plain[:1]):
+            text = re.sub(rf"(?<=[{_CHINESE}]) (?={{{name}}})", "", text)
+        if _is_chinese(plain[-1:]):
+            text = re.sub(rf"(?<={{{name}}}) (?=[{_CHINESE}])", "", text)
+    return format_html(text, **parts)
+
+
 def _is_chinese(letter: str) -> bool:
-    return "\u3400" <= letter <= "\u9fff"
+    return re.fullmatch(f"[{_CHINESE}]", letter) is not None
 
 
 def listed(words: Iterable[object]) -> str:

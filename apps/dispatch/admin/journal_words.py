@@ -15,7 +15,7 @@ from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
 from apps.dispatch.services.archive import OVER
 from apps.dispatch.services.ending import OVERDUE
-from apps.journal.admin.words import Event, pages_by_name, register
+from apps.journal.admin.words import CHANGED, Event, pages_by_name, register
 from apps.journal.models import JournalEntry, Source
 
 _task_page = pages_by_name({"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"})
@@ -23,6 +23,7 @@ _task_page = pages_by_name({"once": "dispatch_oncetask", "rotate": "dispatch_rot
 _OTHER_PAGES = {
     "executor": "dispatch_executor",
     "members": "dispatch_executor",
+    "queue": "dispatch_executor",
     "template": "dispatch_template",
 }
 
@@ -48,32 +49,54 @@ register(
     people=("executor", "executors", "to", "add", "remove", "copies"),
     formatters={"rule": _rule_words},
     events={
-        "handed_out": Event(_("Handed out"), "outbox", "info"),
+        "handed_out": Event(_("Handed out"), "outbox", "info", said=_("handed out {what}")),
         "extended": Event(_("Deadline extended"), "more_time", "info"),
         "succeeded": Event(_("Succeeded"), "check_circle", "success"),
         "failed": Event(_("Failed"), "error", "danger"),
-        "expired": Event(_("Expired"), "timer_off", "warning"),
-        "released": Event(_("Released"), "undo"),
-        "handed_over": Event(_("Handed over"), "move_up"),
-        "cancelled": Event(_("Cancelled"), "cancel"),
-        "asked_again": Event(_("Asked again"), "replay", "info"),
+        "expired": Event(_("Expired"), "timer_off", "warning", said=_("let {what} expire")),
+        "released": Event(_("Released"), "undo", said=_("released {what}")),
+        "handed_over": Event(_("Handed over"), "move_up", said=_("handed {what} over to {to}")),
+        "cancelled": Event(_("Cancelled"), "cancel", said=_("cancelled {what}")),
+        "asked_again": Event(_("Asked again"), "replay", "info", said=_("asked for {what} again")),
         "late_result": Event(_("Late result"), "schedule", "warning"),
-        "task_created": Event(_("Task created"), "add_circle", "success"),
-        "task_changed": Event(_("Task changed"), "edit", "info"),
-        "task_copied": Event(_("Task copied"), "content_copy", "info"),
-        "task_deleted": Event(_("Task deleted"), "delete", "danger"),
+        "task_created": Event(_("Task created"), "add_circle", "success", said=_("created {what}")),
+        "task_changed": Event(_("Task changed"), "edit", "info", said=CHANGED),
+        "task_copied": Event(_("Task copied"), "content_copy", "info", said=_("copied {what}")),
+        "task_deleted": Event(_("Task deleted"), "delete", "danger", said=_("deleted {what}")),
         "archived": Event(_("Moved to the older ones"), "inventory_2"),
-        "restored": Event(_("Back from the older ones"), "unarchive", "info"),
+        "restored": Event(
+            _("Back from the older ones"),
+            "unarchive",
+            "info",
+            said=_("brought {what} back from the older ones"),
+        ),
         "purged": Event(_("Old rows removed"), "delete_sweep"),
-        "tasks_imported": Event(_("Tasks imported"), "upload", "success"),
-        "executor_created": Event(_("Person or group added"), "add_circle", "success"),
-        "executor_changed": Event(_("Person or group changed"), "edit", "info"),
-        "queue_rebuilt": Event(_("Queue rebuilt"), "refresh"),
-        "executor_deleted": Event(_("Person or group deleted"), "delete", "danger"),
-        "members_changed": Event(_("Members changed"), "group", "info"),
-        "template_version": Event(_("Template version"), "add_circle", "success"),
-        "template_status": Event(_("Template status"), "toggle_on", "info"),
-        "template_deleted": Event(_("Template deleted"), "delete", "danger"),
+        "tasks_imported": Event(
+            _("Tasks imported"),
+            "upload",
+            "success",
+            said=_("imported tasks from a file, {rows} in all"),
+        ),
+        "executor_created": Event(
+            _("Person or group added"), "add_circle", "success", said=_("added {what}")
+        ),
+        "executor_changed": Event(_("Person or group changed"), "edit", "info", said=CHANGED),
+        "queue_rebuilt": Event(
+            _("Queue rebuilt"), "refresh", said=_("rebuilt the queue of {what}")
+        ),
+        "executor_deleted": Event(
+            _("Person or group deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
+        "members_changed": Event(
+            _("Members changed"), "group", "info", said=_("changed the members of {what}")
+        ),
+        "template_version": Event(
+            _("Template version"), "add_circle", "success", said=_("saved {what}")
+        ),
+        "template_status": Event(_("Template status"), "toggle_on", "info", said=CHANGED),
+        "template_deleted": Event(
+            _("Template deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
     },
     states={
         "open": _("open"),

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.services import advance
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import Source
 
 # Of saved flows; the others are of runs.
@@ -17,23 +17,54 @@ register(
     FlowRun,
     FlowStep,
     events={
-        "flow_version": Event(_("Version of the flow made"), "add_circle", "success"),
-        "flow_status": Event(_("Flow retired or active again"), "edit", "info"),
-        "started": Event(_("Run started"), "play_circle", "info"),
-        "step_active": Event(_("Step begun"), "play_circle", "info"),
-        "step_ended": Event(
-            _("Step ended"), "flag", "success", Event(_("Step failed"), "error", "danger")
+        "flow_version": Event(
+            _("Version of the flow made"), "add_circle", "success", said=_("saved {what}")
         ),
-        "step_skipped": Event(_("Step skipped"), "skip_next", "warning"),
-        "skip_asked": Event(_("Step is being skipped"), "skip_next", "warning"),
-        "reopened": Event(_("Step goes on after a retry"), "replay", "info"),
-        "not_reopened": Event(_("Another run of its key is open"), "block", "warning"),
-        "retried": Event(_("Retried"), "replay", "info"),
-        "paused": Event(_("Paused"), "pause_circle", "warning"),
-        "resumed": Event(_("Resumed"), "play_circle", "success"),
-        "cancel_asked": Event(_("Cancel requested"), "cancel", "warning"),
+        "flow_status": Event(_("Flow retired or active again"), "edit", "info", said=CHANGED),
+        "started": Event(_("Run started"), "play_circle", "info", said=_("started {what}")),
+        "step_active": Event(
+            _("Step begun"), "play_circle", "info", said=_("began step {step} of {what}")
+        ),
+        "step_ended": Event(
+            _("Step ended"),
+            "flag",
+            "success",
+            Event(_("Step failed"), "error", "danger"),
+            said=_("ended step {step} of {what}"),
+        ),
+        "step_skipped": Event(
+            _("Step skipped"), "skip_next", "warning", said=_("skipped step {step} of {what}")
+        ),
+        "skip_asked": Event(
+            _("Step is being skipped"),
+            "skip_next",
+            "warning",
+            said=_("asked to skip step {step} of {what}"),
+        ),
+        "reopened": Event(
+            _("Step goes on after a retry"),
+            "replay",
+            "info",
+            said=_("reopened step {step} of {what}"),
+        ),
+        "not_reopened": Event(
+            _("Another run of its key is open"),
+            "block",
+            "warning",
+            said=_("could not reopen {what}, another run of its key is open"),
+        ),
+        "retried": Event(_("Retried"), "replay", "info", said=_("retried {what}")),
+        "paused": Event(_("Paused"), "pause_circle", "warning", said=_("paused {what}")),
+        "resumed": Event(_("Resumed"), "play_circle", "success", said=_("resumed {what}")),
+        "cancel_asked": Event(
+            _("Cancel requested"), "cancel", "warning", said=_("asked to cancel {what}")
+        ),
         "ended": Event(
-            _("Run ended"), "flag", "success", Event(_("Run failed"), "error", "danger")
+            _("Run ended"),
+            "flag",
+            "success",
+            Event(_("Run failed"), "error", "danger"),
+            said=_("ended {what}"),
         ),
     },
     names={

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.jobs.models import InboxRow, Job, JobType, TypeState, Worker
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules.former import FORMER
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import Source
 
 _STATES = {
@@ -49,26 +49,54 @@ register(
         "interrupted": Event(_("Interrupted"), "snooze", "info"),
         "gave_up": Event(_("Discarded"), "block", "danger"),
         "stale": Event(_("Stale result"), "schedule", "warning"),
-        "retried": Event(_("Retried by hand"), "replay", "info"),
+        "retried": Event(_("Retried by hand"), "replay", "info", said=_("retried {what}")),
         "archived": Event(_("Moved to the older ones"), "inventory_2"),
-        "restored": Event(_("Back from the older ones"), "unarchive", "info"),
-        "run_now": Event(_("Run now"), "bolt", "info"),
-        "marked_done": Event(_("Marked done"), "task_alt", "success"),
-        "edited": Event(_("Job edited"), "edit", "info"),
-        "cancel_requested": Event(_("Asked to stop"), "pan_tool", "warning"),
+        "restored": Event(
+            _("Back from the older ones"),
+            "unarchive",
+            "info",
+            said=_("brought {what} back from the older ones"),
+        ),
+        "run_now": Event(_("Run now"), "bolt", "info", said=_("made {what} due now")),
+        "marked_done": Event(
+            _("Marked done"), "task_alt", "success", said=_("marked {what} as done")
+        ),
+        "edited": Event(_("Job edited"), "edit", "info", said=CHANGED),
+        "cancel_requested": Event(
+            _("Asked to stop"), "pan_tool", "warning", said=_("asked {what} to stop")
+        ),
         "registered": Event(_("Worker registered"), "login", "success"),
         "left": Event(_("Worker left"), "logout"),
-        "quieted": Event(_("Worker made quiet"), "do_not_disturb_on", "warning"),
-        "resumed": Event(_("Worker resumed"), "play_circle", "success"),
-        "type_created": Event(_("Job type created"), "add_circle", "success"),
-        "type_changed": Event(_("Job type changed"), "edit", "info"),
-        "type_paused": Event(_("Job type paused"), "pause_circle", "warning"),
-        "type_resumed": Event(_("Job type resumed"), "play_circle", "success"),
-        "type_deleted": Event(_("Job type deleted"), "delete", "danger"),
-        "pool_rebuilt": Event(_("Pool rebuilt"), "sync_alt", "success"),
-        "inbox_corrected": Event(_("Row of the inbox corrected"), "edit", "info"),
-        "inbox_discarded": Event(_("Row of the inbox discarded"), "delete", "warning"),
-        "breaker_reset": Event(_("Breaker closed by hand"), "restart_alt", "info"),
+        "quieted": Event(
+            _("Worker made quiet"), "do_not_disturb_on", "warning", said=_("made {what} quiet")
+        ),
+        "resumed": Event(_("Worker resumed"), "play_circle", "success", said=_("resumed {what}")),
+        "type_created": Event(
+            _("Job type created"), "add_circle", "success", said=_("created {what}")
+        ),
+        "type_changed": Event(_("Job type changed"), "edit", "info", said=CHANGED),
+        "type_paused": Event(
+            _("Job type paused"), "pause_circle", "warning", said=_("paused {what}")
+        ),
+        "type_resumed": Event(
+            _("Job type resumed"), "play_circle", "success", said=_("resumed {what}")
+        ),
+        "type_deleted": Event(_("Job type deleted"), "delete", "danger", said=_("deleted {what}")),
+        "pool_rebuilt": Event(
+            _("Pool rebuilt"), "sync_alt", "success", said=_("rebuilt the pool of {what}")
+        ),
+        "inbox_corrected": Event(
+            _("Row of the inbox corrected"), "edit", "info", said=_("corrected {what}")
+        ),
+        "inbox_discarded": Event(
+            _("Row of the inbox discarded"), "delete", "warning", said=_("discarded {what}")
+        ),
+        "breaker_reset": Event(
+            _("Breaker closed by hand"),
+            "restart_alt",
+            "info",
+            said=_("closed the breaker of {what}"),
+        ),
     },
     states=_STATES,
     names={

@@ -173,8 +173,12 @@ class SinkRejectAdmin(MachineRowAdmin):
 words.register(
     Sink,
     events={
-        "sink_paused": words.Event(_("sink paused"), "pause_circle", "warning"),
-        "sink_resumed": words.Event(_("sink resumed"), "play_circle", "success"),
+        "sink_paused": words.Event(
+            _("sink paused"), "pause_circle", "warning", said=_("paused {what}")
+        ),
+        "sink_resumed": words.Event(
+            _("sink resumed"), "play_circle", "success", said=_("resumed {what}")
+        ),
     },
     pages={Source.SINK: lambda entry: "journal_sink"},
 )

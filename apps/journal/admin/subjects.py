@@ -55,7 +55,7 @@ def unnamed(entry: JournalEntry) -> str:
     page = page_of(entry)
     if not page or name.rpartition(":")[2] != str(number):
         return name
-    return f"{capfirst(_model_of(page)._meta.verbose_name)} {number}"
+    return f"{capfirst(model_of(page)._meta.verbose_name)} {number}"
 
 
 def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tuple[int, str]]:
@@ -75,9 +75,10 @@ def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tupl
 
 
 def _admin_of(page: str) -> Any:
-    return admin.site._registry.get(_model_of(page))
+    return admin.site._registry.get(model_of(page))
 
 
-def _model_of(page: str) -> Any:
+def model_of(page: str) -> Any:
+    """The model whose rows have the page of that URL name."""
     app, model = page.split("_", 1)
     return apps.get_model(app, model)

@@ -30,14 +30,21 @@ Page = Callable[[JournalEntry], str]
 @dataclass(frozen=True)
 class Event:
     """The label of an event; icon and colour are those of its moment on a timeline. `failed` stands
-    in its place where it leads to the state failed."""
+    in its place where it leads to the state failed.
+
+    `said` tells what a person did who caused it, as `cancelled {what}`: {what} are the rows, other
+    braces name facts of the entry. Events that only the platform writes have none.
+    """
 
     words: Words
     icon: str = "circle"
     colour: str = ""
     failed: Event | None = None
+    said: Words = ""
 
 
+# An act that is told by what it changed, from what to what, where the entry has that.
+CHANGED: Words = _("changed {what}")
 EVENTS: dict[str, Event] = {}
 STATES: dict[str, Words] = {}
 NAMES: dict[str, Words] = {"forced": _("by force"), "rows": _("rows")}

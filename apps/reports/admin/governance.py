@@ -125,6 +125,10 @@ def _state(found: WatchResult) -> SafeString | str:
 
 
 words.register(
-    events={FIXED: words.Event(_("Finding fixed"), "build", "info")},
+    events={
+        FIXED: words.Event(
+            _("Finding fixed"), "build", "info", said=_("fixed a finding of check {detector}")
+        )
+    },
     names={"detector": _("detector"), "finding": _("finding")},
 )

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import Source
 from apps.schedules.models import Schedule
 
 register(
     Schedule,
     events={
-        "schedule_created": Event(_("Schedule created"), "add_circle", "success"),
-        "schedule_changed": Event(_("Schedule changed"), "edit", "info"),
-        "schedule_copied": Event(_("Schedule copied"), "content_copy", "info"),
-        "schedule_paused": Event(_("Schedule paused"), "pause_circle", "warning"),
-        "schedule_resumed": Event(_("Schedule resumed"), "play_circle", "success"),
-        "schedule_deleted": Event(_("Schedule deleted"), "delete", "danger"),
-        "schedule_run": Event(_("Run by hand"), "bolt", "info"),
-        "run_refused": Event(_("No job made"), "error", "danger"),
+        "schedule_created": Event(
+            _("Schedule created"), "add_circle", "success", said=_("created {what}")
+        ),
+        "schedule_changed": Event(_("Schedule changed"), "edit", "info", said=CHANGED),
+        "schedule_copied": Event(
+            _("Schedule copied"), "content_copy", "info", said=_("made {what} as a copy")
+        ),
+        "schedule_paused": Event(
+            _("Schedule paused"), "pause_circle", "warning", said=_("paused {what}")
+        ),
+        "schedule_resumed": Event(
+            _("Schedule resumed"), "play_circle", "success", said=_("resumed {what}")
+        ),
+        "schedule_deleted": Event(
+            _("Schedule deleted"), "delete", "danger", said=_("deleted {what}")
+        ),
+        "schedule_run": Event(_("Run by hand"), "bolt", "info", said=_("ran {what} by hand")),
+        "run_refused": Event(
+            _("No job made"), "error", "danger", said=_("ran {what} by hand, but no job was made")
+        ),
     },
     names={
         "job": _("job"),

@@ -96,9 +96,15 @@ def _names(row: ProblemRow) -> list[tuple[str, str]]:
 
 words.register(
     events={
-        "problem_seen": words.Event(_("Problem seen"), "visibility", "info"),
-        "problem_snoozed": words.Event(_("Problem snoozed"), "snooze", "info"),
-        "problem_solved": words.Event(_("Problem solved"), "check_circle", "success"),
+        "problem_seen": words.Event(
+            _("Problem seen"), "visibility", "info", said=_("marked a problem as seen")
+        ),
+        "problem_snoozed": words.Event(
+            _("Problem snoozed"), "snooze", "info", said=_("snoozed a problem")
+        ),
+        "problem_solved": words.Event(
+            _("Problem solved"), "check_circle", "success", said=_("marked a problem as solved")
+        ),
         "problem_back": words.Event(_("Problem back again"), "undo", "warning"),
     },
     names={"kind": _("kind"), "key": _("key"), "until": _("until")},
