@@ -127,6 +127,18 @@ def ends_within(within: timedelta, now: datetime) -> tuple[Q, Q]:
     return is_there & Q(end_at__gt=now, end_at__lte=last), is_there & by_reach
 
 
+def ending_next(rows: QuerySet[OnceTask], most: int, *, now: datetime) -> list[OnceTask]:
+    """The active tasks that can be had now or later, those first that can be had no longer first,
+    with their availability; at most so many with an end and so many without."""
+    there = rows.filter(status=OnceTask.Status.ACTIVE, start_at__gt=now - conf.DISPATCH_LOOKBACK)
+    found = [
+        *there.filter(end_at__gt=now).order_by("end_at")[:most],
+        *there.filter(end_at=None).order_by("start_at")[:most],
+    ]
+    read_availability(found, now=now)
+    return sorted(found, key=lambda task: (task.availability.until or now, task.pk))
+
+
 # --- both kinds -----------------------------------------------------------------------------------
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
     """The tasks that are in this state, with their availability."""

@@ -17,6 +17,7 @@ from apps.dispatch.services import pull
 from apps.jobs.models import Job, TypeState, Worker
 from apps.jobs.services import register
 from apps.reports.admin.overview import figures as module
+from apps.reports.admin.overview.times import short_time
 from apps.reports.models import StandingMinute
 from apps.reports.sweeps import note_standing
 from tests import factories
@@ -123,6 +124,10 @@ def test_groups_are_listed_by_what_they_have_to_fill(
     factories.once_task(late, end_at=now + 5 * hour)
     full = factories.group("gid_full", ["uid_eve"])
     factories.once_task(full, end_at=now + hour / 2, priority=5)
+    without_end = factories.group("gid_without_end", ["uid_eve"])
+    factories.once_task(without_end, start_at=now - hour)
+    over = factories.group("gid_over", ["uid_eve"])
+    factories.once_task(over, start_at=now - timedelta(days=7), end_at=now + hour)
     soon = factories.group("gid_soon", ["uid_eve"])
     factories.once_task(soon, start_at=now + hour, end_at=now + 2 * hour)
     for uid in ("uid_ann", "uid_eve"):
@@ -134,6 +139,7 @@ def test_groups_are_listed_by_what_they_have_to_fill(
     words = [re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", row)).strip() for row in rows]
     assert words == [
         f"Night shift 2 1 of 2 ends {now + hour:%H:%M}",
+        f"gid_without_end 1 0 of 1 ends {short_time(now - hour + timedelta(days=7))}",
         "gid_full 1 1 of 1 full",
         f"gid_soon 1 0 of 1 starts {now + hour:%H:%M}",
     ]

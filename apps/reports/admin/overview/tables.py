@@ -14,7 +14,7 @@ from apps.common.admin.display import shown_text
 from apps.common.admin.html import list_url, page_url
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Executor, OnceTask
-from apps.dispatch.services.availability import read_availability
+from apps.dispatch.services.availability import ending_next
 from apps.dispatch.services.past import members_of
 from apps.jobs.admin.labels import age, capped
 from apps.jobs.admin.type_tabs import now_url
@@ -30,7 +30,7 @@ from apps.reports.watches.subjects import JOB_TYPE
 from apps.reports.watches.troubles import Trouble
 
 MAX_ROWS = 4
-# So many of the tasks that end next are looked at.
+# So many of the tasks that end next are looked at, with an end and without.
 _MAX_TASKS = 40
 # A share of successes below this is marked.
 _BAD_RATE = 0.8
@@ -138,13 +138,10 @@ def groups(sight: Sight, status: FactSheet, open_: Collection[Trouble]) -> list[
 
 
 def _groups(sight: Sight, now: datetime) -> list[_Group]:
-    tasks = OnceTask.objects.select_related("executor").filter(
-        status=OnceTask.Status.ACTIVE, end_at__gt=now, executor__kind=Executor.Kind.GROUP
-    )
+    tasks = OnceTask.objects.select_related("executor").filter(executor__kind=Executor.Kind.GROUP)
     if sight.bound is not None:
         tasks = tasks.filter(executor__name__in=sight.bound)
-    next_ = list(tasks.order_by("end_at")[:_MAX_TASKS])
-    read_availability(next_, now=now)
+    next_ = ending_next(tasks, _MAX_TASKS, now=now)
     first = {task.executor_id: task for task in reversed(next_)}
     members = members_of(first)
     return [
@@ -156,7 +153,7 @@ def _groups(sight: Sight, now: datetime) -> list[_Group]:
             handed=task.availability.handed,
             quota=task.availability.quota,
             start=task.start_at,
-            end=task.end_at or now,
+            end=task.availability.until or now,
         )
         for pk, task in first.items()
     ]
