@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from django.utils.html import format_html
@@ -12,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.columns import ListColumn
-from apps.common.admin.display import column, duration_of, plain_time, shown_text
+from apps.common.admin.display import column, plain_time, shown_text
 from apps.common.admin.html import noted
 from apps.jobs.admin import labels
 from apps.jobs.admin.job_fields import (
@@ -129,13 +128,8 @@ def priority(job: AnyJob) -> int:
 
 @column(_("took"))
 def took(job: AnyJob) -> SafeString | None:
-    """The time from the first start to the end; of a running job to now."""
-    is_running = job.status == transitions.RUNNING
-    end = clock.now() if is_running else job.finished_at
-    if job.started_at is None or end is None:
-        return None
-    run = (end - job.started_at) // timedelta(milliseconds=1)
-    return format_html('<span class="unbroken">{}</span>', duration_of(run))
+    text = labels.took(job, clock.now())
+    return format_html('<span class="unbroken">{}</span>', text) if text else None
 
 
 _FINISHED = ListColumn("finished", time_of("finished_at", _("finished")), ("finished_at",))
@@ -159,7 +153,7 @@ _MORE = (
 _ATTEMPTS = ListColumn("attempts", shown_attempts, ("attempts", "max_attempts"))
 _HOST = ListColumn("host", shown_host, ("host",))
 _AGE = ListColumn("age", shown_age, ("created_at",))
-_TOOK = ListColumn("took", took, ("started_at", "finished_at"))
+_TOOK = ListColumn("took", took, ("held_at", "run_at", "last_end", "finished_at"))
 _USUAL = (
     *_WHICH,
     _ATTEMPTS,

@@ -106,7 +106,7 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
         numbers = {"number": job.attempts, "max": job.max_attempts}
         yield gettext("try %(number)d of %(max)d") % numbers
     if job.status == t.RUNNING and job.held_at:
-        yield gettext("running for %s") % labels.age(job.held_at, now)
+        yield gettext("running for %s") % labels.took(job, now)
         if job.lease_until is not None:
             is_over = job.lease_until <= now
             lease = gettext("lease ended %s") if is_over else gettext("lease ends %s")
@@ -184,7 +184,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
         number=job.attempts,
         began=shown_time(job.held_at),
         waited=duration_of(max(0, (job.held_at - job.run_at) // _MS)),
-        took=labels.age(job.held_at, now),
+        took=labels.took(job, now),
         where=workers.link(job.worker, job.client) if job.worker else job.host,
         end=job_fields.shown_status(job),
         error="",

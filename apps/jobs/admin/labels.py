@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time
 from apps.common.admin.html import noted
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import order
+from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import score_of
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.counts import starving
@@ -63,6 +64,20 @@ def relative(instant: datetime, now: datetime) -> str:
 def age(since: datetime, now: datetime) -> str:
     """How long ago, at most two units of it."""
     return _rough(max(0, (now - since) // timedelta(milliseconds=1)))
+
+
+def took(job: AnyJob, now: datetime) -> str:
+    """How long the present try of a running job takes up to now, else how long the try took that
+    ended the job; "" where none did."""
+    if job.held_at is None:
+        return ""
+    if job.status == t.RUNNING:
+        return age(job.held_at, now)
+    # One that waits after a try is due later; one marked as done ends otherwise than its try.
+    ended_by_it = job.run_at <= job.held_at and job.status in (t.FAILED, job.last_end)
+    if job.finished_at is None or not ended_by_it:
+        return ""
+    return duration_of((job.finished_at - job.held_at) // timedelta(milliseconds=1))
 
 
 def _rough(milliseconds: int) -> str:

@@ -128,7 +128,7 @@ def _lines(jobs: Sequence[Job]) -> list[_Line]:
             job=_link(job),
             type=job_fields.type_link(job),
             key=shown_text(job.key),
-            took="" if job.held_at is None else labels.age(job.held_at, now),
+            took=labels.took(job, now),
             progress=job_fields.shown_progress(job),
             attempt=f"{job.attempts} / {job.max_attempts}",
             deadline="" if job.hard_end_at is None else labels.relative(job.hard_end_at, now),

@@ -15,11 +15,12 @@ from apps.common.db import is_mysql
 from apps.jobs.admin.jobs import JobAdmin
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
+from apps.jobs.services import control
 from apps.jobs.services.counts import MAX_COUNTED
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, shown
 from tests.jobs import end, job_type, jobs, take
-from tests.pages import text_of
+from tests.pages import tables_of, text_of
 from tests.statements import index_reads, indexes_on, is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -46,6 +47,42 @@ def test_list_shows_the_newest_first_with_what_an_operator_asks_for(
         assert expected in text, expected
     # Five minutes by priority, less the thirty seconds that two failures cost.
     assert "4 min 30 s ahead" in text
+
+
+def test_took_is_the_time_of_one_try_as_on_the_page_of_the_job(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """The present one, or that which ended the job; waits between tries do not count."""
+    job_type("mail", max_attempts=3, retry_delay_seconds=60)
+    number, other = jobs(2)
+
+    def took(of: int) -> str:
+        [[head, *rows]] = tables_of(admin_client.get(LIST))
+        # A column that is empty in all rows is left out.
+        place = next((at for at, cell in enumerate(head) if cell.text == "Took"), None)
+        [row] = [row for row in rows if any(str(of) in cell.text for cell in row)]
+        return "–" if place is None else row[place].text
+
+    for held in take(2):
+        frozen_clock.advance(seconds=3)
+        end(held, "failed")
+    assert took(number) == took(other) == "–"
+    frozen_clock.advance(minutes=2)
+    control.cancel(job=Job.objects.get(pk=other), actor="admin:olga", reason="Storm")
+    [held] = take(1)
+    frozen_clock.advance(seconds=5)
+
+    assert (took(number), took(other)) == ("5 s", "–")
+    assert "running for 5 s" in text_of(admin_client.get(f"{LIST}{number}/change/"))
+    end(held, "succeeded")
+    assert took(number) == "5 s"
+    assert "took 5 s" in text_of(admin_client.get(f"{LIST}{number}/change/"))
+    frozen_clock.advance(minutes=9)
+    [failing] = jobs(1)
+    end(take(1)[0], "failed", retry="never")
+    frozen_clock.advance(minutes=9)
+    control.mark_done(job=Job.objects.get(pk=failing), actor="admin:olga", reason="By hand")
+    assert took(failing) == "–"
 
 
 def test_pages_go_on_below_the_last_row_without_count_or_offset(
