@@ -28,6 +28,7 @@ from apps.common.admin import actions, views_page
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.buttons import Button, buttons, shared_out
 from apps.common.admin.changelist import (
+    CountedPaginator,
     CountFreePaginator,
     PlatformChangeList,
     tidied,
@@ -105,6 +106,7 @@ class PlatformModelAdmin(ModelAdmin):
     list_defer: ClassVar[tuple[str, ...]] = ()
     # Whether the list says how many rows there are; if not, it has links to the next page only.
     list_is_counted: ClassVar[bool] = True
+    paginator = CountedPaginator
     # Import and export of the list.
     csv_pages: ClassVar[type[CsvPages] | None] = None
     # Further pages: path, name and a view that also gets this admin as `model_admin`.

@@ -26,6 +26,7 @@ from django.utils.translation import ngettext
 
 from apps.common.admin import columns, list_head, list_rows
 from apps.common.admin.columns import COLUMNS
+from apps.common.admin.display import filled
 from apps.common.admin.filters import FormFilter
 from apps.common.readers import read_number
 
@@ -238,6 +239,13 @@ class PlatformChangeList(ChangeList):
         """Whether more rows match than the page shows."""
         return self.has_further_rows
 
+    @property
+    def counted(self) -> SafeString:
+        """`12 job types`: how many rows there are on all pages."""
+        one, many = self.opts.verbose_name, self.opts.verbose_name_plural
+        count = self.result_count
+        return filled(_("{count} {kind}"), count=count, kind=one if count == 1 else many)
+
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         self.filter_params.pop(VIEW, None)
         if self.params.pop(VIEW, NO_VIEW) != NO_VIEW:
@@ -282,6 +290,12 @@ class PlatformChangeList(ChangeList):
         if position is None or position >= len(self.list_display):
             return False
         return self.sortable_by is None or self.list_display[position] in self.sortable_by
+
+
+class CountedPaginator(Paginator):  # type: ignore[type-arg]
+    """A paginator that says how many rows there are."""
+
+    template_name = "admin/pagination_counted.html"
 
 
 class CountFreePaginator(Paginator):  # type: ignore[type-arg]

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client, RequestFactory
+from django.urls import reverse
 
 from apps.common.admin.base import PlatformModelAdmin
+from apps.jobs.admin.job_types import JobTypeAdmin
+from apps.jobs.models import JobType
 from tests import factories
 from tests.jobs import end, job_type, jobs, take
+from tests.pages import text_of
 
 
 class DatedUserAdmin(PlatformModelAdmin):
@@ -59,6 +64,28 @@ def test_failure_of_the_code_itself_is_not_taken_for_a_wrong_address(
     monkeypatch.setattr(DatedUserAdmin, "prepare_page", broken)
     with pytest.raises(ValueError, match="a bug"):
         listed(admin_user, {})
+
+
+def test_how_many_rows_there_are_is_said_as_people_say_it(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobTypeAdmin, "list_per_page", 2)
+    for name in ("mail", "photo", "report"):
+        job_type(name)
+    types = reverse("admin:jobs_jobtype_changelist")
+    said = {
+        "en": (f"{JobType.objects.count()} job types", "1 job type"),
+        "zh-hans": (f"共 {JobType.objects.count()} 个作业类型", "共 1 个作业类型"),
+    }
+    for language, (all_of_them, one) in said.items():
+        admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+        page = admin_client.get(types)
+        assert f"1 2 {all_of_them}" in text_of(page)
+        assert 'href="?p=2"' in page.content.decode()
+        assert text_of(admin_client.get(types, {"q": "photo"})).endswith(one)
+    admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    keys = text_of(admin_client.get(reverse("admin:access_apiclient_changelist")))
+    assert keys.endswith("共 0 个 API 密钥")
 
 
 def test_rows_of_a_list_come_alone_for_one_that_renews_itself(admin_client: Client) -> None:
