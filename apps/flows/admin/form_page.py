@@ -75,12 +75,19 @@ def _changes(row: Flow, new: Definition, form: FlowForm) -> list[str]:
 def _said(drawn: Definition, row: Any, version: int, differences: Sequence[str]) -> str:
     """`3 levels. Saving makes version 4.`"""
     levels = len(drawn.levels)
-    words = ngettext("%d level.", "%d levels.", levels) % levels
     if row is not None and not differences and row.status == Flow.Status.ACTIVE:
-        more = gettext("Nothing is changed against v%d.") % version
-    else:
-        more = gettext("Saving makes version %d.") % (version + 1)
-    return f"{words} {more}"
+        words = ngettext(
+            "%(levels)d level. Nothing is changed against v%(version)d.",
+            "%(levels)d levels. Nothing is changed against v%(version)d.",
+            levels,
+        )
+        return words % {"levels": levels, "version": version}
+    words = ngettext(
+        "%(levels)d level. Saving makes version %(version)d.",
+        "%(levels)d levels. Saving makes version %(version)d.",
+        levels,
+    )
+    return words % {"levels": levels, "version": version + 1}
 
 
 def _templates() -> Iterator[str]:

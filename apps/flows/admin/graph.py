@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.flows.admin.step_words import ICONS, People, line_of
+from apps.flows.admin.step_words import ICONS, People, condition_of, line_of
 from apps.flows.rules.definition import Definition
 from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, IF, Picture, Way, picture
 from apps.flows.services.masks import without_secrets
@@ -41,21 +42,33 @@ def graph_of(
     """The `graph` of the template; with `of_run`, by the name of the step, that of a run."""
     definition = without_secrets(definition)
     drawn = picture(definition)
+    ways = [_way(way, drawn.aside, of_run or {}) for way in drawn.ways]
     return {
         "width": drawn.width,
         "height": drawn.height,
         "box": drawn.box,
         "boxes": [*_boxes(definition, people, drawn, of_run or {})],
-        "ways": [
-            {
-                **way._asdict(),
-                "said": (said := _said(way)),
-                "shown": fitted(said, drawn.aside),
-                "look": _look(way, of_run or {}),
-            }
-            for way in drawn.ways
-        ],
+        "ways": ways,
+        "cut": [*dict.fromkeys(_whole(definition, way) for way in ways if way["is_cut"])],
     }
+
+
+def _way(way: Way, room: float, of_run: Mapping[str, BoxOfRun]) -> dict[str, Any]:
+    said = _said(way)
+    shown, look = fitted(said, room), _look(way, of_run)
+    return {**way._asdict(), "said": said, "shown": shown, "is_cut": shown != said, "look": look}
+
+
+def _whole(definition: Definition, way: Mapping[str, Any]) -> SafeString:
+    """`Publish: if public (List photos) = true`: the words of a way that the drawing cuts short."""
+    step = definition.steps[way["target"]]
+    words = way["said"]
+    if way["word"] == IF:
+        titles = {name: each.title for name, each in definition.steps.items()}
+        words = gettext("if %s") % condition_of(step, titles=titles)
+    parts = {"step": step.title, "words": words}
+    shown = {name: format_html("<bdi>{}</bdi>", part) for name, part in parts.items()}
+    return format_html(gettext("{step}: {words}"), **shown)
 
 
 def _boxes(

@@ -19,6 +19,8 @@ def test_start_makes_one_run_of_the_form_and_leads_to_it(admin_client: Client, f
     url = f"{page_url(flow)}start/"
     page = admin_client.get(url)
     assert "asks 3 of the 2 people of Sales" in text_of(page)
+    # The drawing has no room for it, and no list of steps is here.
+    assert "publish : if public (list) = true" in text_of(page)
     form = form_of(page, "key") | {"key": "2026-11-27"}
     wrong = admin_client.post(url, form)
     assert "This field is required" in text_of(wrong)

@@ -198,6 +198,9 @@ def test_live_part_is_the_drawing_and_the_faults_of_each_row(
     sent = {**form, "steps-2-needs": "list", "steps-1-type": "fax", "_draft": "1"}
     html = admin_client.post(f"{LIST}{flow.pk}/change/", sent).content.decode()
     assert 'id="flow-check"' in html
+    admin_client.cookies["django_language"] = "zh-hans"
+    check = admin_client.post(f"{LIST}{flow.pk}/change/", {**form, "_draft": "1"})
+    assert "共 4 层，与 v1 相比没有改动。" in text_of(check)
     assert html.count("graph-box") == len(STEPS)
     assert re.search(r'id="step-2-faults"><li><bdi>Job type: ', html)
     assert 'id="step-3-faults"></ul>' in html
