@@ -21,13 +21,15 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.template import Context, Template
 from django.test import RequestFactory
 from django.utils import translation
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.translation import trans_real
 
 from apps.alerts.models import AlertRule
-from apps.common.admin.display import beside, translate
+from apps.common.admin.display import beside, filled, labelled, translate
 from apps.common.messages import Message as _
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
@@ -228,6 +230,12 @@ def test_words_are_not_joined_to_chinese_ones_by_a_blank() -> None:
         said = [translation.gettext(text) for text in texts]
         assert beside(translation.gettext("Delete"), str(User._meta.verbose_name)) == "删除账号"
         assert beside(translation.gettext("Pause"), "mail") == "暂停 mail"
+        assert beside("只剩一个。", "请选择其他类型。") == "只剩一个。请选择其他类型。"
+        text = "把 {what} 改为 {new}"
+        assert filled(text, what="作业 <b>", new="忙") == "把作业 &lt;b&gt; 改为忙"
+        assert filled(text, what=format_html("<b>{}</b>", "作业"), new=5) == "把<b>作业</b>改为 5"
+        assert labelled("状态", "失败") == "状态：失败"
+        assert Template("{% load sentences %}一。{% gap %}二。").render(Context()) == "一。二。"
     joined = rf"[\u4e00-\u9fff] {NOUNS}|{NOUNS} [\u4e00-\u9fff]"
     assert [each for each in said if re.search(joined, each)] == []
     # Two that a template puts side by side.

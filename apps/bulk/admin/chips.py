@@ -10,7 +10,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from apps.bulk.services.selection import Selection
-from apps.common.admin.display import listed, plain_time, shown_text, translate
+from apps.common.admin.display import labelled, listed, plain_time, shown_text, translate
 from apps.common.masking import MASK
 from apps.jobs.admin.filters import words_of_error
 
@@ -25,7 +25,7 @@ def chips(selection: Selection, user: Any, *, hidden: Collection[str] = ()) -> I
             value = words_of_error(part.values[0], user)
         title = gettext("Error") if value else capfirst(translate(part.title))
         value = MASK if part.name in hidden else value or listed(map(_value, part.values))
-        yield f"{title}: {shown_text(value, limit=MAX_CHIP)}"
+        yield labelled(title, shown_text(value, limit=MAX_CHIP))
 
 
 def _value(value: Any) -> str:

@@ -34,6 +34,8 @@ from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import (
     column,
     error_column,
+    labelled,
+    listed,
     progress_bar,
     shown_actor,
     shown_text,
@@ -241,9 +243,9 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
-        changes = ", ".join(shown_params(run.kind, run.verb, params_of(run.params)))
+        changes = listed(shown_params(run.kind, run.verb, params_of(run.params)))
         what = words.named(run.kind, run.verb)
-        return f"{what}: {changes}" if changes else what
+        return labelled(what, changes) if changes else what
 
     @column(_("by"))
     def by(self, run: BulkRun) -> str:

@@ -38,7 +38,7 @@ _UNSEEN = re.compile(
 )
 
 
-_CHINESE = "\u3400-\u9fff"
+_CHINESE = "\u3001-\u3011\u3400-\u9fff\uff01-\uff1f"
 
 # The colours of `label`; "" is grey.
 COLOURS = ("", "info", "success", "warning", "danger", "primary")
@@ -75,7 +75,7 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
 
 
 def beside(first: str, second: str) -> str:
-    """The two with a blank between them, but between two Chinese characters."""
+    """The two with a blank between them, but between two Chinese characters or marks."""
     return f"{first}{'' if _is_chinese(first[-1:]) and _is_chinese(second[:1]) else ' '}{second}"
 
 
@@ -83,12 +83,17 @@ def filled(text: str, **parts: object) -> SafeString:
     """The text with the parts in its braces, escaped; no blank stays between a part and the text
     beside it where both are Chinese, as in `beside`."""
     for name, part in parts.items():
-        plain = strip_tags(conditional_escape(part))
+        plain = strip_tags(format_html("{}", part))
         if _is_chinese(plain[:1]):
             text = re.sub(rf"(?<=[{_CHINESE}]) (?={{{name}}})", "", text)
         if _is_chinese(plain[-1:]):
             text = re.sub(rf"(?<={{{name}}}) (?=[{_CHINESE}])", "", text)
     return format_html(text, **parts)
+
+
+def labelled(label: object, text: object) -> str:
+    """`Status: failed`."""
+    return _("{label}: {text}").format(label=label, text=text)
 
 
 def _is_chinese(letter: str) -> bool:

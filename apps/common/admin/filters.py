@@ -22,7 +22,7 @@ from unfold.widgets import (
 )
 
 from apps.common import filtering
-from apps.common.admin.display import translate
+from apps.common.admin.display import labelled, translate
 from apps.common.errors import Invalid
 from apps.common.filtersets import Number, Parameter, RowFilters
 from apps.common.ids import lowest_id_at
@@ -118,7 +118,10 @@ class FormFilter(admin.ListFilter):
             if name in on:
                 choices = dict(flatten_choices(getattr(field, "choices", ())))
                 heads = [str(each) for each in (self.title, field.label) if each]
-                yield name, f"{capfirst(' '.join(heads))}: {choices.get(on[name], on[name][:80])}"
+                yield (
+                    name,
+                    labelled(capfirst(" ".join(heads)), choices.get(on[name], on[name][:80])),
+                )
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         given = {name: str(text) for name, text in self.used_parameters.items() if text}

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import column, shown_text, translate
+from apps.common.admin.display import column, labelled, shown_text, translate
 from apps.common.admin.filters import LedToFilter
 from apps.common.admin.html import link
 from apps.common.parts import Parts
@@ -43,4 +43,4 @@ class PartFilter(LedToFilter):
         if whole is None:
             yield from super().in_words()
         else:
-            yield "part_of", f"{capfirst(str(self.title))}: {translate(whole.words)}"
+            yield "part_of", labelled(capfirst(str(self.title)), translate(whole.words))

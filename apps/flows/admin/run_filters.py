@@ -9,6 +9,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from apps.common.admin.display import labelled
 from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
 from apps.flows.models import OPEN, FlowRun
 from apps.flows.services.filters import RunFilters
@@ -32,10 +33,8 @@ class StatusFilter(FormFilter):
         titles = dict(self.tabs)
         for name, said in super().in_words():
             value = str(self.used_parameters.get(name, ""))
-            yield (
-                name,
-                f"{capfirst(str(self.title))}: {titles[value]}" if value in titles else said,
-            )
+            words = labelled(capfirst(str(self.title)), titles.get(value))
+            yield name, words if value in titles else said
 
 
 class StartedFilter(DayFilter):

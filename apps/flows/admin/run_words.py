@@ -15,6 +15,7 @@ from apps.common import clock
 from apps.common.admin.display import (
     choice_label,
     duration_of,
+    filled,
     label,
     listed,
     short_time,
@@ -243,7 +244,7 @@ def about(run: FlowRun, title: str, *, params: str, by: object) -> SafeString:
     parts = (
         f"{name} v{run.flow_version}" if run.flow else name,
         params,
-        format_html(template, time=short_time(run.created_at), who=by),
+        filled(template, time=short_time(run.created_at), who=by),
         estimate(run),
     )
     shown = (format_html("<bdi>{}</bdi>", part) for part in parts if part)

@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import listed, translate
+from apps.common.admin.display import labelled, listed, translate
 from apps.common.admin.durations import seconds_of, written
 from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.key_choice import KeyInput
@@ -203,16 +203,16 @@ class StepForm(OneRow):
     def more_line(self) -> str:
         """The folded values of the row in a line: `Title: Shelf photos · Within: 4 h`."""
         parts = [
-            f"{self.fields[name].label}: {text}"
+            labelled(self.fields[name].label, text)
             for name in _FOLDED
             if (text := str(self[name].value() or "").strip())
         ]
         given = str(self["given"].value() or "")
         if names := [line.partition("=")[0].strip() for line in given.splitlines()]:
-            parts.append(f"{self.fields['given'].label}: {listed(names[:MAX_NAMED])}")
+            parts.append(labelled(self.fields["given"].label, listed(names[:MAX_NAMED])))
         when = str(self["when"].value() or shapes.SUCCESS)
         if when != shapes.SUCCESS:
-            parts.append(f"{self.fields['when'].label}: {WHENS.get(when, when)}")
+            parts.append(labelled(self.fields["when"].label, WHENS.get(when, when)))
         if self["optional"].value():
             parts.append(str(self.fields["optional"].label))
         return " · ".join(parts)

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import who
-from apps.common.admin.display import listed
+from apps.common.admin.display import filled, listed
 from apps.common.admin.durations import written
 from apps.common.admin.html import joined
 from apps.common.masking import redact
@@ -218,8 +218,10 @@ def outlook(
             lines.append(format_html(gettext("jobs, {}: {}"), _each(step.said["each"]), title))
         elif step.kind == shapes.TASK:
             who = what_of(step, people)
-            who = format_html("{}, {}", who, perhaps) if perhaps else who
-            lines.append(format_html(gettext("asks {who}: {title}"), who=who, title=title))
+            text = gettext("asks {who}: {title}")
+            if perhaps:
+                text = gettext("asks {who}, {perhaps}: {title}")
+            lines.append(filled(text, who=who, perhaps=perhaps, title=title))
     text = ngettext("makes %d job", "makes %d jobs", sure) % sure
     return [*([format_html("{}", text)] if sure else []), *lines]
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import labelled, shown_text
 from apps.common.admin.filters import (
     DayFilter,
     FormFilter,
@@ -78,7 +78,7 @@ class TypeFilter(FormFilter):
     def in_words(self) -> Iterator[tuple[str, str]]:
         # Without reading the types once more.
         if name := self.used_parameters.get("type"):
-            yield "type", f"{capfirst(str(self.title))}: {str(name)[:80]}"
+            yield "type", labelled(capfirst(str(self.title)), str(name)[:80])
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         if given["type"] not in self.names():
@@ -121,7 +121,7 @@ class ErrorFilter(FormFilter):
         if words is None:
             yield from super().in_words()
         else:
-            yield "error_key", f"{gettext('Error')}: {words}"
+            yield "error_key", labelled(gettext("Error"), words)
 
 
 class PartOfFilter(PartFilter):

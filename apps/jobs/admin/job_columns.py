@@ -153,7 +153,7 @@ _MORE = (
 _ATTEMPTS = ListColumn("attempts", shown_attempts, ("attempts", "max_attempts"))
 _HOST = ListColumn("host", shown_host, ("host",))
 _AGE = ListColumn("age", shown_age, ("created_at",))
-_TOOK = ListColumn("took", took, ("held_at", "run_at", "last_end", "finished_at"))
+_TOOK = ListColumn("took", took, ("held_at", "finished_at"))
 _USUAL = (
     *_WHICH,
     _ATTEMPTS,
@@ -173,6 +173,6 @@ ALL_ARCHIVED = (
 EXPORTED = (
     *((name, name) for name in ("id", "type", "key", "user_id", "status", "stage", "priority")),
     *((name, name) for name in ("attempts", "max_attempts", "progress", "worker", "host")),
-    *((name, name) for name in ("created_at", "expected_at", "run_at", "started_at")),
+    *((name, name) for name in ("created_at", "expected_at", "run_at", "started_at", "held_at")),
     *(("finished_at", "finished_at"), ("error", "error"), ("error_key", "error_key")),
 )

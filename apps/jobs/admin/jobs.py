@@ -17,6 +17,7 @@ from apps.common import clock
 from apps.common.admin.actions import ReasonAction
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
+from apps.common.admin.display import beside
 from apps.common.admin.html import list_url
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
@@ -182,12 +183,12 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             return gettext("There is no such job. Fill the form in anew.")
         taken = gettext("Filled in from job %d.") % job.pk
         if not open_types(bounds_of(request.user).types).filter(name=job.type).exists():
-            return f"{taken} {gettext('Its type takes no jobs from here: choose another one.')}"
+            return beside(taken, gettext("Its type takes no jobs from here: choose another one."))
         if not self.has_payload_permission(request):
-            return f"{taken} {gettext('You may not see its context: write it anew.')}"
+            return beside(taken, gettext("You may not see its context: write it anew."))
         if redact(job.context) != job.context:
             masked = gettext("Masked values stay as they are unless you write others.")
-            return f"{taken} {masked}"
+            return beside(taken, masked)
         return taken
 
     def get_form(

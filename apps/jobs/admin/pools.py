@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.admin.actions import actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
-from apps.common.admin.display import listed, shown_actor, shown_text, shown_time, translate
+from apps.common.admin.display import beside, listed, shown_actor, shown_text, shown_time, translate
 from apps.common.admin.html import list_url
 from apps.common.errors import PlatformError
 from apps.common.readers import is_key
@@ -249,7 +249,8 @@ def _carried_out(request: HttpRequest, model_admin: Any, row: JobType, form: Key
     text = gettext("Pool %(name)s is rebuilt. %(changes)s.") % {"name": row.name, "changes": words}
     level = messages.SUCCESS
     if done.more:
-        text = f"{text} {gettext('There was not enough time for all: rebuild it again.')}"
+        more = gettext("There was not enough time for all: rebuild it again.")
+        text = beside(text, more)
         level = messages.WARNING
     model_admin.message_user(request, text, level)
     return True

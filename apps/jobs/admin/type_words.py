@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import listed, shown_text
+from apps.common.admin.display import labelled, listed, shown_text
 from apps.common.admin.durations import written
 from apps.jobs.admin.job_type_form import FAILS, MORE, PRESET, PROTECTION, RUNS, WHAT_IF
 from apps.jobs.handlers import registry
@@ -188,7 +188,7 @@ def differing(job_type: JobType, form: Any, names: Sequence[str]) -> str:
         value = getattr(job_type, name)
         if value != getattr(usual, name) and value not in (None, "", [], {}):
             label = capfirst(str(form.fields[name].label))
-            said.append(f"{label}: {_short(name, value)}")
+            said.append(labelled(label, _short(name, value)))
     rest = len(names) - len(said)
     said.append(ngettext("%d other as usual", "%d others as usual", rest) % rest)
     return " · ".join(said)

@@ -45,29 +45,29 @@ def test_jobs(chips: Chips) -> None:
     jobs(1, error_key="value-0123", memo="ValueError: no order")
     asked = {"status": "failed", "type": "mail", "lane": "slow", "from_day": "2026-11-02"}
     assert chips("jobs", "retry", asked) == [
-        "类型: mail",
-        "状态: 失败",
-        "快慢: 慢",
-        "创建不早于: 2026-11-02 00:00:00 UTC+8",
+        "类型：mail",
+        "状态：失败",
+        "快慢：慢",
+        "创建不早于：2026-11-02 00:00:00 UTC+8",
     ]
-    assert chips("jobs", "retry", {"error_key": "value-0123"}) == ["错误: ValueError: no order"]
-    assert chips("jobs", "retry", {"error_key": "gone"}) == ["错误标识: gone"]
+    assert chips("jobs", "retry", {"error_key": "value-0123"}) == ["错误：ValueError: no order"]
+    assert chips("jobs", "retry", {"error_key": "gone"}) == ["错误标识：gone"]
 
 
 @pytest.mark.both
 def test_dispatches_and_tasks(chips: Chips) -> None:
     asked = {"state": "open", "source": "rotate", "since": "2026-11-01T16:00:00Z"}
     assert chips("dispatches", "release", asked) == [
-        "状态: 进行中",
-        "来源: 重复任务",
-        "派发不早于: 2026-11-02 00:00:00 UTC+8",
+        "状态：进行中",
+        "来源：重复任务",
+        "派发不早于：2026-11-02 00:00:00 UTC+8",
     ]
     asked = {"status": "active,paused", "mode": "single", "q": "check", "to_day": "2026-11-02"}
     assert chips("once-tasks", "pause", asked) == [
-        "模式: 单人：仅一个用户领取",
-        "状态: 有效、已暂停",
-        "搜索: check",
-        "开始早于: 2026-11-03 00:00:00 UTC+8",
+        "模式：单人：仅一个用户领取",
+        "状态：有效、已暂停",
+        "搜索：check",
+        "开始早于：2026-11-03 00:00:00 UTC+8",
     ]
 
 
@@ -79,8 +79,8 @@ def test_page_of_a_run(client: Client, start: Start) -> None:
     run = start("time", wanted, params=params)
     page = client.get(f"/admin/bulk/bulkrun/{run.pk}/change/", headers=CHINESE)
     text = text_of(page)
-    assert "状态: 就绪 · 创建不早于: 2026-11-02 00:00:00 UTC+8" in text
-    assert "修改时间: 2026-12-01 09:00:00 UTC+8, 7200" in text
+    assert "状态：就绪 · 创建不早于：2026-11-02 00:00:00 UTC+8" in text
+    assert "修改时间：2026-12-01 09:00:00 UTC+8、7200" in text
     assert english_in(page) == []
 
 

@@ -39,7 +39,8 @@ def page_of(page: Any) -> str:
 def ended() -> None:
     """Jobs with neither host nor next run."""
     job_type()
-    jobs(2, status="succeeded", started_at=clock.now(), finished_at=clock.now())
+    now = clock.now()
+    jobs(2, status="succeeded", last_end="succeeded", held_at=now, finished_at=now)
 
 
 def test_column_without_a_value_is_left_out(admin_client: Client, ended: None) -> None:
@@ -112,7 +113,7 @@ def test_file_has_the_chosen_columns_and_all_without_a_choice(
         return next(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
 
     assert heads("?_cols=took,attempts,status") == [
-        *("id", "status", "attempts", "max_attempts", "started_at", "finished_at", "error"),
+        *("id", "status", "attempts", "max_attempts", "held_at", "finished_at", "error"),
         "error_key",
     ]
     assert len(heads("")) == len(heads("?_cols=nonsense")) > 15

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.test import Client
+from django.utils.html import strip_tags
 
 from apps.dispatch.models import OperatorScope
 from apps.flows.models import Flow, FlowRun
@@ -22,6 +23,8 @@ def test_start_makes_one_run_of_the_form_and_leads_to_it(admin_client: Client, f
     # The drawing has no room for it, and no list of steps is here.
     assert "publish : if public (list) = true" in text_of(page)
     form = form_of(page, "key") | {"key": "2026-11-27"}
+    chinese = admin_client.get(url, headers={"accept-language": "zh-hans"}).content.decode()
+    assert "每人最多一次完成：" in strip_tags(chinese)
     wrong = admin_client.post(url, form)
     assert "This field is required" in text_of(wrong)
     form |= {"params-value/shop": "Bern"}

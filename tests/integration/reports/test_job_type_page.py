@@ -134,7 +134,7 @@ def test_open_breaker_and_pause_stand_on_top(admin_client: Client, now: FrozenCl
     TypeState.objects.create(type="mail", breaker=breaker.OPEN, breaker_since=clock.now())
     text = text_of(admin_client.get(now_url(made)))
     assert "The breaker of the job type mail is open: its jobs do not start." in text
-    assert "Paused : CRM is down" in text
+    assert "Paused “CRM is down”" in text
     # Before the first minute is added up there are no figures of the past.
     assert "Nothing ended in this period." in text
     assert "Succeeded" not in text

@@ -213,7 +213,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
     page = client.get(now_url(made))
     assert "mail paused until 2026-03-02 12:00:00 UTC." in text_of(page)
-    assert "Paused until 2026-03-02 12:00:00 UTC in 3 h : CRM is down" in text_of(page)
+    assert "Paused until 2026-03-02 12:00:00 UTC in 3 h “CRM is down”" in text_of(page)
     assert buttons(page) == {"Resume"}
     assert "Paused" in text_of(client.get(TYPES))
     jobs()

@@ -257,7 +257,7 @@ def test_operator_makes_a_worker_quiet_and_resumes_it(role_client: Callable[[str
     page = client.get(change_url(worker))
     assert buttons(page) == {"Resume"}
     text = text_of(page)
-    assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (operator)" in text
+    assert "Quiet since 2026-03-02 09:00:00 UTC “New disk” (operator)" in text
     assert "Worker made quiet" in text
     listed = client.get(WORKERS)
     assert "host-a:1 Quiet Resume" in text_of(listed)
@@ -288,7 +288,7 @@ def test_one_click_in_the_list_makes_a_worker_quiet(role_client: Callable[[str],
     assert answer["Location"] == f"{WORKERS}?state=active"
     assert Worker.objects.get(pk=worker.pk).is_quiet
     text = text_of(client.get(change_url(worker)))
-    assert "Quiet since" in text and " : " not in text
+    assert "Quiet since" in text and "“" not in text
     assert "cell-button" not in client.get(change_url(worker)).content.decode()
     viewer = role_client("viewer").get(WORKERS).content.decode()
     assert "cell-button" not in viewer
