@@ -36,10 +36,9 @@ def discard_exhausted(*, until: datetime) -> int:
     # A range for each type, and one for each gap between types: only deleted types lie there.
     names = sorted(types)
     ranges = [Range(name, name) for name in names]
-    gaps = [*pairwise(["", *names, ""])]
-    ranges += [Range(*gap, is_open=True) for gap in gaps]
+    ranges += [Range(*gap, is_open=True) for gap in pairwise(["", *names, ""])]
+    # Without a limit they soon are ready.
     ranges += [Range(name, name, status=t.BLOCKED) for name in names if types[name].key_limit]
-    ranges += [Range(*gap, is_open=True, status=t.BLOCKED) for gap in gaps]
     # The jobs of each range that somebody keeps locked: the next look is for the jobs behind them.
     locked: dict[Range, list[int]] = {range_: [] for range_ in ranges}
     discarded = 0
