@@ -27,7 +27,7 @@ from apps.journal.admin import words
 from apps.journal.admin.entries import people_of
 from apps.journal.admin.filters import person_of
 from apps.journal.admin.subjects import Names, names_of, page_of
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import JournalEntry
 from apps.journal.services.undo import UNDONE
 from taskplatform.sentences import sentence, told_by
 
