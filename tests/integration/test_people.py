@@ -17,6 +17,7 @@ from apps.dispatch.models import OperatorScope
 from apps.journal.models import JournalEntry, Source
 from tests import factories
 from tests.emptying import undone
+from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -163,7 +164,11 @@ def test_sign_ins_and_failures_are_told_with_the_address(client: Client, olga: U
 
 
 def test_lock_is_told_once_however_often_it_is_tried(
-    client: Client, olga: User, settings: Any, caplog: pytest.LogCaptureFixture
+    client: Client,
+    olga: User,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    frozen_clock: FrozenClock,
 ) -> None:
     """The log has every try with name and address, and never the password."""
     cache.clear()
