@@ -259,7 +259,8 @@ def test_redis_that_vanishes_and_comes_back_costs_only_time(
     start: Callable[..., RunningProcess],
     tmp_path: Path,
 ) -> None:
-    """S4.13, S4.17, F12, I9: workers poll by themselves while no wake-up and no message comes."""
+    """S4.13, S4.17, F12, I9: workers poll by themselves while no wake-up and no message comes, and
+    sweeps run where beat does."""
     port = str(free_port())
     command = ("redis-server", "--port", port, "--save", "", "--dir", str(tmp_path))
     redis = start(*command)
@@ -276,6 +277,9 @@ def test_redis_that_vanishes_and_comes_back_costs_only_time(
     redis.process.wait()
     [second] = workers.submit(job)
     eventually(lambda: workers.job(second)[0] == "succeeded")
+    rounds = "SELECT fence FROM common_sweeplease WHERE name = 'jobs.rescue'"
+    [(before,)] = workers.rows(rounds)
+    eventually(lambda: workers.rows(rounds)[0][0] > before + 3)
     start(*command).await_output("Ready to accept connections")
     [third] = workers.submit(job)
     eventually(lambda: workers.job(third)[0] == "succeeded")

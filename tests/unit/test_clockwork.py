@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
+from collections import Counter
 from datetime import timedelta
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +15,9 @@ from celery import Celery
 from django.conf import settings
 from kombu.utils.imports import symbol_by_name
 
+from apps.common import on_demand
 from taskplatform import beat, clockwork
+from tests.processes import eventually
 
 
 class Passing:
@@ -86,22 +91,68 @@ def test_sweeps_that_are_due_together_stay_together(
     assert min(waits) > 0.97
 
 
-def test_broker_that_is_away_is_logged_in_one_line(
+class Broker:
+    """Counts the sweeps that it gets, and takes them unless it is away."""
+
+    def __init__(self, app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_away = True
+        self.asked = 0
+        monkeypatch.setattr(app, "send_task", self._send)
+
+    def _send(self, *_args: Any, **_kwargs: Any) -> None:
+        self.asked += 1
+        if self.is_away:
+            raise OSError("Connection refused")
+
+
+def test_sweeps_go_on_while_the_broker_is_away(
     app: Celery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refused(*_args: Any, **_kwargs: Any) -> None:
-        raise OSError("Connection refused")
+    """F12, F13: it is asked again and logged every five seconds only; those on demand run, too."""
+    passing, broker = Passing(monkeypatch, app), Broker(app, monkeypatch)
+    ran, may_end = Counter[str](), Event()
 
-    monkeypatch.setattr(app, "send_task", refused)
-    scheduler = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+    @app.task(name="often")
+    def often() -> None:
+        ran["often"] += 1
 
+    @app.task(name="rarely")
+    def rarely() -> None:
+        ran["rarely"] += 1
+        may_end.wait(60)
+
+    @app.task(name="scan")
+    def scan() -> None:
+        ran["scan"] += 1
+
+    @app.task(name="look")
+    def look() -> None:
+        ran["look"] += 1
+
+    def running() -> set[str]:
+        return {thread.name for thread in threading.enumerate()} & {"often", "scan", "look"}
+
+    app.conf.beat_schedule["scan"] = {"task": "scan", "schedule": 1}
+    monkeypatch.setattr(clockwork, "SCAN", "scan")
+    monkeypatch.setattr(on_demand, "_looks", {"look": lambda: True, "rest": lambda: False})
+    scheduler: Any = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+
+    for second in range(1, 12):
+        scheduler.tick()
+        eventually(lambda second=second: ran["look"] == second and not running())  # type: ignore[misc]
+        passing.sleep(1)
+
+    assert ran == {"often": 11, "scan": 11, "look": 11, "rarely": 1}
+    may_end.set()
+    assert broker.asked == 3
+    assert [record.exc_info for record in caplog.records] == [None] * 3
+    assert "Connection refused. For 5 s sweeps run beside beat." in caplog.text
+
+    broker.is_away = False
+    passing.sleep(5)
     scheduler.tick()
-
-    assert sorted(record.getMessage() for record in caplog.records) == [
-        "Couldn't apply scheduled task often: Connection refused",
-        "Couldn't apply scheduled task rarely: Connection refused",
-    ]
-    assert not any(record.exc_info for record in caplog.records)
+    assert broker.asked == 3 + 2
+    assert ran["often"] == 11
 
 
 def test_first_turn_of_a_sweep_comes_at_once(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
