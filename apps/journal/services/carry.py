@@ -179,10 +179,14 @@ class _Turn:
             deliver(lines[half:])
             return
         self._new += len(lines) - len(errors)
-        self._refused += len(errors)
         self._keep_rejects(lines, errors)
 
     def _keep_rejects(self, lines: Sequence[Line], errors: Mapping[int, str]) -> None:
+        """Keep those that are not kept yet: a block that is sent again goes through in the end."""
+        kept = SinkReject.objects.filter(sink=self._state.name, entry_id__in=[*errors])
+        new = errors.keys() - set(kept.values_list("entry_id", flat=True))
+        if not new:
+            return
         now = clock.now()
         rows = [
             {
@@ -190,9 +194,10 @@ class _Turn:
                 **{"error": errors[line.id][:_MAX_ERROR], "body": line.text},
             }
             for line in lines
-            if line.id in errors
+            if line.id in new
         ]
         insert_rows(SinkReject, rows)
+        self._refused += len(rows)
         logger.warning("sink %s refused %d entries for good", self._state.name, len(rows))
         lately = SinkReject.objects.filter(sink=self._state.name, at__gt=now - timedelta(hours=1))
         if lately.count() > MAX_REJECTS:

@@ -167,6 +167,24 @@ def test_sink_that_refuses_everything_is_paused(
     assert turn() == 0
 
 
+def test_sink_that_is_resumed_gets_past_what_it_refused_before(
+    lake: Remembering, frozen_clock: FrozenClock
+) -> None:
+    """Each entry is kept once, however often its block is sent."""
+    numbers = written(frozen_clock, carry.MAX_REJECTS + 2)
+    refusal = Refused("most", dict.fromkeys(numbers[1:], "no such field"))
+    lake.raises = [refusal, refusal]
+    turn()
+    carry.resume(sink=state(), actor="ann")
+    # The pause and the end of it are entries, too.
+    frozen_clock.advance(minutes=1)
+    turn()
+
+    assert not state().is_paused
+    assert state().after >= numbers[-1]
+    assert SinkReject.objects.count() == state().rejected == carry.MAX_REJECTS + 1
+
+
 def test_paused_sink_sends_nothing_until_it_is_resumed(
     lake: Remembering, frozen_clock: FrozenClock
 ) -> None:
