@@ -47,6 +47,9 @@ _MAX_READ = 1_000
 # Beside others that share a type, up to _OWN jobs are read, so that about two of one's own are
 # among them for each wanted one: 16 workers that take one at a time take 1.9 times as many by it.
 _OWN = 256
+# A claim may wait for locks meanwhile. It leaves out what came back to the queue so long after its
+# instant, which would be held before it had ended; processes agree on the time within less.
+_LATER = timedelta(seconds=1)
 # The columns of a held job in the order of its fields; then those with JSON.
 _PLAIN = (
     *("id", "type", "key", "user_id", "stage", "attempts", "max_attempts", "sequence"),
@@ -330,10 +333,13 @@ class Claim:
                 *(self._now, self._now, self._token, lease_until, hard_end_at),
                 *(self._holder.name, self._holder.host, self._holder.client),
             ],
-            guard=f" AND type = %s AND attempts < max_attempts{self._guard} "
+            guard=f" AND type = %s AND attempts < max_attempts AND run_at <= %s{self._guard} "
             f"AND affinity_host IN ({placeholders(len(self._hosts))}) "
             f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
-            parameters=[type_.name, *self._hosts, type_.name, type_.version],
+            parameters=[
+                *(type_.name, self._now + _LATER, *self._hosts),
+                *(type_.name, type_.version),
+            ],
         )
 
     def _reading(self) -> tuple[str, list[Any]]:

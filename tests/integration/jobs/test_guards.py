@@ -65,6 +65,23 @@ def test_job_changed_after_the_peek_is_not_held_or_as_it_is_now(subtests: pytest
     assert edited.context == {"new": 1}
 
 
+def test_hold_that_waited_for_a_lock_begins_after_the_end_of_the_one_before(
+    frozen_clock: FrozenClock,
+) -> None:
+    """I27: a database that stands still for ten seconds lets many holds of one job go on at once."""
+    job_type(retry_delay_seconds=0)
+    jobs(1)
+
+    def hold_and_fail() -> None:
+        frozen_clock.advance(seconds=10)
+        end(take()[0], "failed")
+
+    with before_update(hold_and_fail):
+        [held] = take()
+
+    assert held.held_at == frozen_clock.instant
+
+
 def test_job_put_off_after_the_scan_saw_it_is_not_promoted(frozen_clock: FrozenClock) -> None:
     job_type()
     [number] = jobs(1, run_at=frozen_clock.instant + timedelta(seconds=1))
