@@ -68,7 +68,7 @@ def test_job_changed_after_the_peek_is_not_held_or_as_it_is_now(subtests: pytest
 def test_hold_that_waited_for_a_lock_begins_after_the_end_of_the_one_before(
     frozen_clock: FrozenClock,
 ) -> None:
-    """I27: a database that stands still for ten seconds lets many holds of one job go on at once."""
+    """I27: a database that stood still for ten seconds lets many holds of a job go on at once."""
     job_type(retry_delay_seconds=0)
     jobs(1)
 
