@@ -55,6 +55,19 @@ def follower(frozen_clock: FrozenClock) -> Follower:
     return Follower(frozen_clock)
 
 
+def test_new_follower_gets_nothing_of_before_its_beginning(frozen_clock: FrozenClock) -> None:
+    """The minutes before it are no late ones."""
+    commit(made(frozen_clock.instant))
+    frozen_clock.advance(minutes=1)
+    begun = Follower(frozen_clock)
+    commit(new := made(frozen_clock.instant))
+
+    begun.later(minutes=2)
+    begun.later(minutes=2)
+
+    assert begun.sink.ids == [new.id]
+
+
 def test_entries_wait_for_those_with_lower_ids(follower: Follower) -> None:
     now = follower.clock.instant
     slow, fast = made(now), made(now + timedelta(seconds=1))

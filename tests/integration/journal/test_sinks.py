@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -65,6 +67,17 @@ def test_torn_line_of_a_killed_process_is_cut(tmp_path: Path, subtests: pytest.S
 
 
 @pytest.mark.both
+def test_what_has_not_reached_the_disk_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(Unavailable, match="Input/output error"):
+        open_sink(address(f"file://{tmp_path}")).deliver(lines(1))
+
+
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     sink = open_sink(address(f"file://{tmp_path}/file"))
