@@ -373,6 +373,7 @@ LOGGING: dict[str, Any] = {
         "json": {"()": "apps.common.logs.JsonFormatter"},
         "text": {"()": "apps.common.logs.TextFormatter"},
     },
+    "filters": {"database_away": {"()": "apps.common.logs.DatabaseAway"}},
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "level": LOG_LEVEL},
         "job": {"class": "apps.jobs.runner.attempt_log.AttemptLogHandler"},
@@ -389,7 +390,7 @@ LOGGING: dict[str, Any] = {
         # Sweeps run every second; only their failures are logged.
         "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
-        "celery.app.trace": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING", "filters": ["database_away"]},
         # Clients get their mistakes as answers; operators only see failures of the platform.
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},

@@ -101,6 +101,18 @@ class TextFormatter(logging.Formatter):
         return "\n    ".join(map(_printable, [text, *below]))
 
 
+class DatabaseAway(logging.Filter):
+    """Leaves out the traceback of what a database that is away or busy refused: it says nothing,
+    and meanwhile there is one for each sweep of each second."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        from django.db import InterfaceError, OperationalError
+
+        if record.exc_info and isinstance(record.exc_info[1], OperationalError | InterfaceError):
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def _printable(text: str) -> str:
     if text.isprintable():
         return text

@@ -7,6 +7,10 @@ import logging
 import sys
 from typing import Any
 
+import pytest
+from celery import Celery
+from django.db import OperationalError
+
 from apps.common import logs
 from apps.common.logs import JsonFormatter, TextFormatter, bound, note
 
@@ -51,6 +55,29 @@ def test_exception_is_logged_with_its_traceback() -> None:
 
     assert fields["exception"].startswith("Traceback")
     assert fields["exception"].endswith("ValueError: broken\nhalf")
+
+
+def test_sweep_that_the_database_refuses_is_one_line(
+    caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+) -> None:
+    """Others keep their traceback: they are bugs."""
+    for error, is_shown in (
+        (OperationalError(2002, "Can't connect"), False),
+        (KeyError("x"), True),
+    ):
+        with subtests.test(error=error):
+            caplog.clear()
+            app = Celery("test", set_as_current=False)
+
+            @app.task(name="sweep")
+            def sweep(error: Exception = error) -> None:
+                raise error
+
+            sweep.apply()
+
+            [line] = [each for each in caplog.records if each.name == "celery.app.trace"]
+            assert repr(error) in line.getMessage()
+            assert bool(line.exc_info) is is_shown
 
 
 def test_bound_fields_are_on_every_line_inside_and_gone_after() -> None:
