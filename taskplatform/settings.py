@@ -237,8 +237,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "polling_interval": 0.25,
     }
 )
+CELERY_BROKER_TRANSPORT = f"taskplatform.{'redis_broker' if REDIS_URL else 'broker'}:Transport"
 if not REDIS_URL:
-    CELERY_BROKER_TRANSPORT = "taskplatform.broker:Transport"
     # Nobody has orders for the workers of one machine, and each look for some takes as long as one
     # for messages.
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False

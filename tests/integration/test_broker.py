@@ -1,4 +1,4 @@
-"""The folder of messages that serves a machine without Redis."""
+"""The messages to workers: in Redis, and in a folder on a machine without it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from queue import Empty
 from typing import Any
 
 import pytest
-from kombu import Connection, Queue
+from kombu import Connection, Consumer, Queue
 from kombu.exceptions import ChannelError
+
+from tests.servers import redis_server
 
 MESSAGES = 1_000
 WAIT_SECONDS = 60.0
@@ -133,3 +135,27 @@ def test_missing_folder_is_reported(folder: Path) -> None:
     folder.rmdir()
     with pytest.raises(ChannelError, match="cannot be written to"):
         there._put("fast", {})
+
+
+def test_consumer_reads_on_after_redis_has_stood_still() -> None:
+    """F12: it may have one message at a time, and cannot say that it is done with the first."""
+    with redis_server() as server:
+        connection = Connection(
+            server.url,
+            transport="taskplatform.redis_broker:Transport",
+            transport_options={"socket_timeout": 0.2, "max_retries": 0},
+        )
+        got: list[Any] = []
+        with connection, Consumer(connection, Queue("sweeps"), on_message=got.append) as consumer:
+            consumer.qos(prefetch_count=1)
+            for number in (1, 2):
+                connection.SimpleQueue("sweeps").put(number)
+            connection.drain_events(timeout=WAIT_SECONDS)
+
+            server.pause()
+            with pytest.raises(connection.connection_errors):
+                got[0].ack()
+            server.resume()
+
+            connection.drain_events(timeout=WAIT_SECONDS)
+            assert [message.payload for message in got] == [1, 2]
