@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
 from apps.common.db import fetch
+from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import candidates, executors, past, pull, queue, tasks
 from apps.dispatch.services.claim import claim
@@ -208,6 +210,26 @@ def test_an_edit_that_is_answered_before_the_hand_out_counts(
     task.refresh_from_db()
     leases = [each.deadline_at - each.dispatched_at for each in Dispatch.objects.all()]
     assert leases == [timedelta(seconds=task.lease_seconds)] * (title != "nothing")
+
+
+@pytest.mark.parametrize("name", ["uid_a", "gid_all"])
+def test_a_disabling_that_is_answered_before_the_hand_out_counts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I7, I60: of the user, and of the group whose task it is."""
+    factories.once_task(factories.group("gid_all", ["uid_a"]))
+    disabled = iter([factories.member(name)])
+
+    def overtaken(*args: Any) -> Dispatch | None:
+        for each in disabled:
+            changes = {"enabled": False}
+            executors.update_executor(executor=each, changes=changes, actor=factories.OPERATOR)
+        return claim(*args)
+
+    monkeypatch.setattr(pull, "claim", overtaken)
+    with suppress(PlatformError):
+        assert title_of(take_next(factories.member("uid_a"))) == "nothing"
+    assert not Dispatch.objects.exists()
 
 
 def test_one_free_task_is_found_behind_many_that_are_not() -> None:
