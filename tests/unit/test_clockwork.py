@@ -112,20 +112,20 @@ def test_sweeps_go_on_while_the_broker_is_away(
     passing, broker = Passing(monkeypatch, app), Broker(app, monkeypatch)
     ran, may_end = Counter[str](), Event()
 
-    @app.task(name="often")
+    @app.task(name="often", shared=False)
     def often() -> None:
         ran["often"] += 1
 
-    @app.task(name="rarely")
+    @app.task(name="rarely", shared=False)
     def rarely() -> None:
         ran["rarely"] += 1
         may_end.wait(60)
 
-    @app.task(name="scan")
+    @app.task(name="scan", shared=False)
     def scan() -> None:
         ran["scan"] += 1
 
-    @app.task(name="look")
+    @app.task(name="look", shared=False)
     def look() -> None:
         ran["look"] += 1
 

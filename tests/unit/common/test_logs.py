@@ -69,7 +69,7 @@ def test_sweep_that_the_database_refuses_is_one_line(
             caplog.clear()
             app = Celery("test", set_as_current=False)
 
-            @app.task(name="sweep")
+            @app.task(name="sweep", shared=False)
             def sweep(error: Exception = error) -> None:
                 raise error
 
