@@ -19,7 +19,16 @@ MAX_DRIFT = timedelta(seconds=0.5)
 LONGEST = timedelta(seconds=60)
 MAX_TRANSACTIONS = 20
 _MAX_QUERY = 120
-_DENIED = {1044, 1142, 1227}
+# Why the server does not show its transactions, by the numbers of its errors.
+_NO_PROCESS = _("The database user of the platform lacks the privilege PROCESS.")
+_NOT_SHOWN = {
+    **dict.fromkeys((1044, 1142, 1227), _NO_PROCESS),
+    # It keeps the statement of each in letters of three bytes.
+    3854: _(
+        "MySQL shows no transactions while one of them runs a statement with emoji or binary "
+        "values; look again."
+    ),
+}
 
 
 def _clocks(sheet: FactSheet) -> Iterator[Reading]:
@@ -55,10 +64,8 @@ def _open_transactions(sheet: FactSheet) -> Iterator[Reading]:
             [LONGEST.total_seconds()],
         )
     except OperationalError as error:
-        if error.args and error.args[0] in _DENIED:
-            raise NotKnown(
-                _("The database user of the platform lacks the privilege PROCESS.")
-            ) from error
+        if error.args and error.args[0] in _NOT_SHOWN:
+            raise NotKnown(_NOT_SHOWN[error.args[0]]) from error
         raise
     for thread, seconds, query in rows:
         text = _(
