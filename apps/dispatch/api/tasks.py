@@ -276,15 +276,19 @@ class TaskView(ApiView):
     def _find(self, request: Request, pk: int) -> Any:
         return archive.find_live_task(self.model, pk, bound=executors_of(request))
 
+    def _answer(
+        self, request: Request, task: Any, shape: type[OnceTaskOut] | None = None
+    ) -> JsonAnswer:
+        availability.read_availability([task])
+        return JsonAnswer(task_json(request, task, shape))
+
     def _act(self, request: Request, task: Any) -> int | None:
         """What takes the last change of the task back, if the key has made it."""
         name = task.journal_name
         return act_of(Source.PLAN, task.pk, actor_of(request), type_or_task=name)
 
     def get(self, request: Request, pk: int) -> JsonAnswer:
-        task = self._find(request, pk)
-        availability.read_availability([task])
-        return JsonAnswer(task_json(request, task))
+        return self._answer(request, self._find(request, pk))
 
     def put(self, request: Request, pk: int) -> JsonAnswer:
         return self.patch(request, pk)
@@ -298,8 +302,7 @@ class TaskView(ApiView):
             task=task, changes=changes, actor=actor_of(request), version=version
         )
         changed.undo = self._act(request, changed)
-        availability.read_availability([changed])
-        return JsonAnswer(task_json(request, changed, self.answers["patch"]))
+        return self._answer(request, changed, self.answers["patch"])
 
     def delete(self, request: Request, pk: int) -> NoContent:
         task = self._find(request, pk)
