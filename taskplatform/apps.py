@@ -43,7 +43,7 @@ class PlatformAdminConfig(SimpleAdminConfig):
     """Django's admin with the platform's site as its default.
 
     `taskplatform.urls` loads its pages: drains, sweeps and most commands have none, and would
-    start a third slower and hold 30 MB more for them.
+    start a third slower and hold 20 MB more for them.
     """
 
     default_site = "taskplatform.site.PlatformAdminSite"
