@@ -64,7 +64,7 @@ CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 SESSION_COOKIE_AGE = 8 * 3600
 # Messages are in the session, which holds long ones, and costs nothing without a session.
-MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+MESSAGE_STORAGE = "apps.common.admin.page_messages.PageMessages"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
 # --- Applications ---------------------------------------------------------------------------

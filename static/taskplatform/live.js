@@ -7,6 +7,8 @@
   "use strict";
 
   const TIMEOUT_MS = 10000;
+  // The server keeps messages for the next page that somebody opens.
+  const HEADERS = { "X-Requested-With": "fetch" };
   // What readers and other scripts give to an element: the server never takes these away.
   const KEPT = new Set(["open", "style", "tabindex", "role", "aria-label", "aria-keyshortcuts"]);
 
@@ -59,7 +61,7 @@
     let why = stale.dataset.late;
     let page = null;
     try {
-      const answer = await fetch(address, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const answer = await fetch(address, { headers: HEADERS, signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (answer.redirected) {
         why = stale.dataset.signedOut;
       } else if (answer.ok) {

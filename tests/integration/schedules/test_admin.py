@@ -142,6 +142,20 @@ def test_draft_shows_the_next_runs_and_saves_nothing(admin_client: Client) -> No
         assert said in text_of(page)
 
 
+@pytest.mark.parametrize("header", ["HX-Request", "X-Requested-With"])
+def test_message_waits_for_the_page_while_a_script_draws_the_form_anew(
+    admin_client: Client, header: str
+) -> None:
+    """*Save* takes the focus from a box, whose change asks for the next runs once more."""
+    saved = admin_client.post(reverse(ADD), form())
+    assert saved.status_code == 302
+    draft = admin_client.post(reverse(ADD), form(_draft="1"), headers={header: "true"})
+    assert draft.status_code == 200
+    said = "was added successfully"
+    assert said in text_of(admin_client.get(saved["Location"]))
+    assert said not in text_of(admin_client.get(saved["Location"]))
+
+
 def test_page_tells_the_rule_what_comes_and_what_was(
     admin_client: Client, role_client: Callable[[str], Client], nine: FrozenClock
 ) -> None:
