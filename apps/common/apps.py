@@ -10,9 +10,10 @@ class CommonConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
-        from apps.common import lookups, sent_forms, tidy
+        from apps.common import connections, lookups, sent_forms, tidy
         from apps.common.preferences import begin_session
 
+        connections.register()
         lookups.register()
         tidy.register("sent forms", sent_forms.forget)
         user_logged_in.connect(begin_session, dispatch_uid="common.preferences")

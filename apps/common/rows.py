@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from django.db import connection, models
 
-from apps.common.db import execute, is_mysql, placeholders, repeatable, table
+from apps.common.db import Statement, execute, is_mysql, placeholders, repeatable, table
 
 # The letters of all long texts in one statement, unless it has a single row: MariaDB closes the
 # connection of a statement longer than 16 MB (max_allowed_packet), and a letter takes up to four
@@ -101,13 +101,25 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     """Insert rows, in one statement unless that would be too long; every row names the same columns
     (by attname), with values as models have them. Columns left out take their model default."""
     if rows:
-        names, conversions, made = _filling(model, tuple(rows[0]))
-        written = [
-            [row[n] if convert is None else convert(row[n]) for n, convert in conversions]
-            + [_default(field) for field in made]
-            for row in rows
-        ]
-        insert_values(model, names, written)
+        insert_values(model, *_values_of(model, rows))
+
+
+def insertion(model: type[models.Model], row: Mapping[str, Any]) -> Statement:
+    """The statement by which `insert_rows` inserts the row."""
+    [statement] = insertions(model, *_values_of(model, [row]))
+    return statement
+
+
+def _values_of(
+    model: type[models.Model], rows: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, ...], list[list[Any]]]:
+    """The columns that rows fill, and the values of each as the driver takes them."""
+    names, conversions, made = _filling(model, tuple(rows[0]))
+    return names, [
+        [row[n] if convert is None else convert(row[n]) for n, convert in conversions]
+        + [_default(field) for field in made]
+        for row in rows
+    ]
 
 
 @functools.cache
@@ -137,6 +149,14 @@ def insert_values(
     their model default, a constant. That, and a value that all of many rows have, is written once:
     reading the text of the rows would be more than half of the work of the server.
     """
+    for sql, values in insertions(model, names, rows):
+        execute(sql, values)
+
+
+def insertions(
+    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> Iterator[Statement]:
+    """The statements of `insert_values`."""
     if rows:
         columns, constants, long = _columns_of(model, names)
         insert = f"INSERT INTO {table(model)} ({columns}) "
@@ -144,11 +164,11 @@ def insert_values(
         for some in _short_enough(rows, long):
             if is_once and len(some) >= _MANY:
                 select, values = _with_what_differs(some, constants)
-                execute(insert + select, values)
+                yield insert + select, values
             else:
                 one = f"({', '.join([*['%s'] * len(names), *constants])})"
                 values = list(chain.from_iterable(some))
-                execute(f"{insert}VALUES {', '.join([one] * len(some))}", values)
+                yield f"{insert}VALUES {', '.join([one] * len(some))}", values
 
 
 def _can_write_once() -> bool:

@@ -13,7 +13,7 @@ from django.core.signals import request_finished, request_started
 from django.db import IntegrityError, OperationalError, connection
 
 from apps.access.models import ApiClient
-from apps.common import db
+from apps.common import connections
 from apps.common.db import execute, fetch, table
 from apps.dispatch.models import Source, Stock
 
@@ -55,7 +55,7 @@ def test_instants_arrive_as_they_were() -> None:
 def test_a_connection_that_got_lost_while_idle_is_replaced_unnoticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(db, "RECENT_SECONDS", 0.0)
+    monkeypatch.setattr(connections, "RECENT_SECONDS", 0.0)
     ApiClient.objects.count()
     request_finished.send(None)
     _kill()
@@ -67,10 +67,10 @@ def test_a_connection_lost_at_once_after_its_use_costs_one_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is not checked again that soon."""
-    monkeypatch.setattr(db, "RECENT_SECONDS", 3600.0)
+    monkeypatch.setattr(connections, "RECENT_SECONDS", 3600.0)
     # Django's test client connects its receiver anew, and so behind ours.
-    request_started.disconnect(dispatch_uid="common.db")
-    request_started.connect(db.trust_recent, dispatch_uid="common.db")
+    request_started.disconnect(dispatch_uid="common.connections")
+    request_started.connect(connections.trust_recent, dispatch_uid="common.connections")
     ApiClient.objects.count()
     request_finished.send(None)
     _kill()

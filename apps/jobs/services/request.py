@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import execute, fetch, table
+from apps.common.db import Statement, execute, fetch, table
 from apps.common.errors import ReplayConflict
 from apps.common.messages import Message as _
-from apps.common.rows import insert_rows
+from apps.common.rows import insertion
 from apps.common.tidy import remove
 from apps.jobs.models import Hold
 from apps.jobs.rules.outcome import HeldJob
@@ -92,29 +92,39 @@ class Request:
         if held:
             until = max(job.lease_until for job in held)
             named = {"token": held[0].token, "job_ids": [job.id for job in held]}
-            self._keep(named, held[0].held_at, until)
+            for sql, values in self._keeping(named, held[0].held_at, until):
+                execute(sql, values)
+
+    def keeping(self, made: Sequence[Submitted]) -> list[Statement]:
+        """The statements that remember the answer to a submission for REPEATABLE; one fails as
+        `keep` does."""
+        now = clock.now()
+        return self._keeping({"token": "", "job_ids": [], "answer": made}, now, now + REPEATABLE)
 
     def keep_answer(self, made: Sequence[Submitted]) -> None:
-        """Remember the answer to a submission for REPEATABLE; IntegrityError as of `keep`."""
-        now = clock.now()
-        self._keep({"token": "", "job_ids": [], "answer": made}, now, now + REPEATABLE)
+        """Remember the answer within the caller's transaction."""
+        for sql, values in self.keeping(made):
+            execute(sql, values)
 
-    def _keep(self, values: Mapping[str, Any], now: datetime, until: datetime) -> None:
+    def _keeping(
+        self, values: Mapping[str, Any], now: datetime, until: datetime
+    ) -> list[Statement]:
         if not self.is_repeatable:
-            return
+            return []
+        statements: list[Statement] = []
         if self._is_over:
-            execute(
+            sql = (
                 f"DELETE FROM {table(Hold)} "
-                "WHERE client = %s AND request_id = %s AND expires_at <= %s",
-                [self._client, self._request_id, now],
+                "WHERE client = %s AND request_id = %s AND expires_at <= %s"
             )
+            statements.append((sql, [self._client, self._request_id, now]))
         row = {
             "client": self._client,
             "request_id": self._request_id,
             "body_key": self._body_key,
             "expires_at": until,
         }
-        insert_rows(Hold, [{**row, **values}])
+        return [*statements, insertion(Hold, {**row, **values})]
 
 
 def forget_requests(now: datetime) -> int:

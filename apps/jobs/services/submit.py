@@ -30,6 +30,7 @@ from apps.jobs.rules.transitions import BLOCKED, READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.admission import admit_after_commit
 from apps.jobs.services.living import hosts_serving
+from apps.jobs.services.request import Request
 from apps.jobs.services.submit_check import PLATFORM, check, texts_of, twin_faults
 from apps.jobs.services.submit_rows import (
     LIMIT,
@@ -119,22 +120,33 @@ def submit(
 
 
 def submit_everywhere(
-    job: Submission, *, by: str = "", bounds: Bounds | None = None
+    job: Submission,
+    *,
+    by: str = "",
+    bounds: Bounds | None = None,
+    request: Request | None = None,
 ) -> list[Submitted]:
     """Make the job once for each host with a living worker that serves its type, bound to it; the
     answers name the hosts. Conflict when there is none."""
-    return _submit([job], by=by, bounds=bounds or PLATFORM, path="", everywhere=True)
+    bounds = bounds or PLATFORM
+    return _submit([job], by=by, bounds=bounds, path="", everywhere=True, request=request)
 
 
 def submit_many(
-    submissions: Sequence[Submission], *, by: str = "", bounds: Bounds | None = None
+    submissions: Sequence[Submission],
+    *,
+    by: str = "",
+    bounds: Bounds | None = None,
+    request: Request | None = None,
 ) -> list[Submitted]:
-    """Make all of these jobs or none; the answers are in their order.
+    """Make all of these jobs or none; the answers are in their order, and kept with the jobs for a
+    `request` that may be repeated.
 
     Types outside the bounds count as unknown. Invalid names wrong fields as `jobs[3].type`.
     Conflict when an open twin is outside the bounds.
     """
-    return _submit(submissions, by=by, bounds=bounds or PLATFORM, path="jobs[{}].")
+    bounds = bounds or PLATFORM
+    return _submit(submissions, by=by, bounds=bounds, path="jobs[{}].", request=request)
 
 
 def submit_under(jobs: Sequence[tuple[Parent, Submission]], *, by: str) -> list[Submitted]:
@@ -165,6 +177,7 @@ def _submit(
     path: str,
     more: tuple[tuple[str, ...], Sequence[Row]] = ((), ()),
     everywhere: bool = False,
+    request: Request | None = None,
 ) -> list[Submitted]:
     if not jobs:
         return []
@@ -179,9 +192,7 @@ def _submit(
         hosts = _hosts(jobs[0], known[jobs[0].type], now)
         jobs, contexts = [*jobs] * len(hosts), contexts * len(hosts)
     rows, columns = rows_of(jobs, contexts, known, now, by, more=more, hosts=hosts)
-    answers = insert(rows, columns, jobs, bounds, now, by)
-    if hosts:
-        answers = [each._replace(host=host) for each, host in zip(answers, hosts, strict=True)]
+    answers = insert(rows, columns, jobs, bounds, now, by, hosts=hosts, request=request)
     ready = {
         answer.id: job.type
         for job, answer in zip(jobs, answers, strict=True)

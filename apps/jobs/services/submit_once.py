@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from django.db import IntegrityError
 
-from apps.common.db import transactional
 from apps.common.errors import PlatformError
 from apps.jobs.models import Bounds
 from apps.jobs.services.request import Request
@@ -26,32 +25,17 @@ def submit_once(
 
     ReplayConflict when a request with this id asked for something else.
     """
-    if not request.is_repeatable:
-        return _make(jobs, by, bounds, everywhere)
     for is_last in (False, True):
         try:
-            return _make_once(jobs, request, by, bounds, everywhere)
+            if everywhere:
+                return submit_everywhere(jobs[0], by=by, bounds=bounds, request=request)
+            return submit_many(jobs, by=by, bounds=bounds, request=request)
         except (IntegrityError, PlatformError) as refused:
             # Hardly any is a repeat, so only one that is refused, perhaps for what has changed
             # since, asks for the first answer.
             if earlier := request.earlier():
                 return earlier.submitted
             # Of an id that another one had, the time is over: it is free now.
-            if is_last or isinstance(refused, PlatformError):
+            if is_last or isinstance(refused, PlatformError) or not request.is_repeatable:
                 raise
     raise AssertionError("unreachable")
-
-
-@transactional
-def _make_once(
-    jobs: Sequence[Submission], request: Request, by: str, bounds: Bounds, everywhere: bool
-) -> list[Submitted]:
-    made = _make(jobs, by, bounds, everywhere)
-    request.keep_answer(made)
-    return made
-
-
-def _make(jobs: Sequence[Submission], by: str, bounds: Bounds, everywhere: bool) -> list[Submitted]:
-    if everywhere:
-        return submit_everywhere(jobs[0], by=by, bounds=bounds)
-    return submit_many(jobs, by=by, bounds=bounds)

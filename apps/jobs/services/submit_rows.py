@@ -10,10 +10,17 @@ from django.db import DatabaseError, connection
 
 from apps.common import ids
 from apps.common.chunks import chunks
-from apps.common.db import is_retryable, transactional, written
+from apps.common.db import (
+    Statement,
+    execute,
+    execute_all,
+    is_retryable,
+    transactional,
+    written,
+)
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
-from apps.common.rows import MAX_LETTERS, insert_values, letters_of
+from apps.common.rows import MAX_LETTERS, insert_values, insertions, letters_of
 from apps.jobs.conf import conf
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules.order import order_key, score_key
@@ -28,6 +35,7 @@ from apps.jobs.rules.submission import (
 from apps.jobs.rules.transitions import BLOCKED, READY, SCHEDULED, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.on_twin import TwinChange, change_twins
+from apps.jobs.services.request import Request
 from apps.jobs.services.twins import open_twins
 
 MAX_AT_ONCE = 1000
@@ -95,12 +103,19 @@ def insert(
     bounds: Bounds,
     now: datetime,
     by: str,
+    *,
+    hosts: Sequence[str] = (),
+    request: Request | None = None,
 ) -> list[Submitted]:
-    """Insert the rows of these jobs, but those whose key another job has."""
+    """Insert the rows of these jobs, but those whose key another job has, and the answer to the
+    request for them."""
     if any(row[_UNIQUE_KEY] is not None for row in rows):
-        return _insert_unless_taken(rows, columns, jobs, bounds, now, by)
-    _insert(rows, columns)
-    return [Submitted(row[ID], True, row[STATUS]) for row in rows]
+        return _insert_unless_taken(rows, columns, jobs, bounds, now, by, request)
+    answers = [Submitted(row[ID], True, row[STATUS]) for row in rows]
+    if hosts:
+        answers = [each._replace(host=host) for each, host in zip(answers, hosts, strict=True)]
+    _insert(rows, columns, request.keeping(answers) if request else [])
+    return answers
 
 
 def _with(rows: Sequence[Row], more: Sequence[Row]) -> list[Row]:
@@ -169,23 +184,31 @@ def _run_at(job: Submission, now: datetime) -> datetime:
     return now + job.delay if job.delay else now
 
 
-def _insert(rows: list[Row], columns: tuple[str, ...]) -> None:
-    """All rows or none; one statement needs no transaction of its own for that."""
+def _insert(rows: list[Row], columns: tuple[str, ...], beside: Sequence[Statement]) -> None:
+    """All rows, and what these statements write, or nothing; one statement needs no transaction of
+    its own for that."""
     if len(rows) > MAX_AT_ONCE or letters_of(row[_CONTEXT] for row in rows) > MAX_LETTERS:
-        _insert_together(rows, columns)
+        _insert_together(rows, columns, beside)
         return
     try:
-        insert_values(Job, columns, rows)
+        if beside:
+            execute_all([*insertions(Job, columns, rows), *beside])
+        else:
+            insert_values(Job, columns, rows)
     except DatabaseError as error:
         if connection.in_atomic_block or not is_retryable(error):
             raise
-        _insert_together(rows, columns)
+        _insert_together(rows, columns, beside)
 
 
 @transactional
-def _insert_together(rows: list[Row], columns: tuple[str, ...]) -> None:
+def _insert_together(
+    rows: list[Row], columns: tuple[str, ...], beside: Sequence[Statement] = ()
+) -> None:
     for part in chunks(rows, MAX_AT_ONCE):
         insert_values(Job, columns, part)
+    for sql, values in beside:
+        execute(sql, values)
 
 
 @transactional
@@ -196,6 +219,7 @@ def _insert_unless_taken(
     bounds: Bounds,
     now: datetime,
     by: str,
+    request: Request | None,
 ) -> list[Submitted]:
     """Insert all rows but those whose key another job has, in the table or before them in the
     list, which does with it what is wished.
@@ -224,12 +248,15 @@ def _insert_unless_taken(
         if job.on_twin != RETURN and twin.status in WAITING:
             wishes.append(TwinChange(twin.id, job, row[_STAGE], row[_PRIORITY], _run_at(job, now)))
     done = change_twins(wishes, now, by) if wishes else {}
-    return [
+    answers = [
         each._replace(status=done[each.id][0], twin=done[each.id][1])
         if not each.created and each.id in done
         else each
         for each in answers
     ]
+    if request:
+        request.keep_answer(answers)
+    return answers
 
 
 def _require_within(bounds: Bounds, twins: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from apps.common import db
-from apps.common.db import fetch_each, transactional
+from apps.common.db import execute_all, fetch, fetch_each, table, transactional
 from apps.common.models import SweepLease
 from apps.dispatch.models import Dispatch
 
@@ -148,3 +148,33 @@ def test_selects_are_joined_into_as_few_statements_as_the_database_takes(
         assert list(fetch_each(parts)) == rows
     with django_assert_num_queries(0):
         assert list(fetch_each([])) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_statements_together_are_all_done_or_none(subtests: pytest.Subtests) -> None:
+    """Whatever fails, the connection is of use afterwards, and nothing is open or locked."""
+    insert = f"INSERT INTO {table(SweepLease)} (name, holder, fence) VALUES (%s, '', %s)"
+    execute_all([(insert, ["a", 1]), (insert, ["50 %", 2])])
+    kept = [("50 %",), ("a",)]
+    for refused, error in {
+        (insert, ("a", 3)): IntegrityError,
+        ("INSERT INTO nowhere (name) VALUES (%s)", ("b",)): DatabaseError,
+    }.items():
+        for many in ([refused], [(insert, ["c", 3]), refused], [refused, (insert, ["c", 3])]):
+            with subtests.test(refused=refused, many=len(many)), pytest.raises(error):
+                execute_all(many)
+            assert fetch(f"SELECT name FROM {table(SweepLease)} ORDER BY name") == kept
+            with transaction.atomic():
+                assert SweepLease.objects.filter(name="a").update(fence=9) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_statements_together_are_part_of_the_transaction_around_them() -> None:
+    insert = f"INSERT INTO {table(SweepLease)} (name, holder, fence) VALUES (%s, '', %s)"
+    with transaction.atomic():
+        execute_all([(insert, ["a", 1]), (insert, ["b", 1])])
+        with pytest.raises(IntegrityError):
+            execute_all([(insert, ["c", 1]), (insert, ["a", 1])])
+        assert SweepLease.objects.count() == 2
+        transaction.set_rollback(True)
+    assert not SweepLease.objects.exists()
