@@ -1,8 +1,8 @@
 """Lists of millions of rows, newest first, in which every page reads a limited number of rows.
 
 A page continues below the row that `before` names, so there is neither a count nor an offset. A
-filtered page examines `max_examined` rows and shows that; the next page continues there. So rare
-rows are found step by step.
+filtered page examines `max_examined` rows, or MAX_MASKED texts that have to be masked, and shows
+that; the next page continues there. So rare rows are found step by step.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from apps.common.admin.filters import DayFilter
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PAYLOAD
 from apps.common.db import only_compared
+from apps.common.masking.search import MAX_MASKED, end_of_masked
 from apps.common.readers import read_number
 
 # How many rows stand above the newest ones.
@@ -53,12 +54,19 @@ class KeysetChangeList(PlatformChangeList):
     examined: Examined | None = None
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
-        before = self._before(request)
         for given in (self.params, self.filter_params):
             # Links and forms that change the filters begin at the newest row.
             given.pop(BEFORE, None)
             given.pop(PAGE_VAR, None)
-        rows = super().get_queryset(request, *args, **kwargs)
+        rows = self._found(request, super().get_queryset(request, *args, **kwargs))
+        if (last := end_of_masked(rows)) is None:
+            return rows
+        self.older = last
+        self.examined = Examined(rows=MAX_MASKED, since=ids.made_at(last))
+        return rows.filter(pk__gte=last)
+
+    def _found(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        before = self._before(request)
         self.examined = None
         if before is not None:
             rows = rows.filter(pk__lt=before)

@@ -14,6 +14,7 @@ from apps.common.api.serializer_fields import Integer, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.db import only_compared
 from apps.common.errors import Invalid
+from apps.common.masking.search import end_of_masked
 
 M = TypeVar("M", bound=Model)
 
@@ -70,14 +71,19 @@ class KeysetPage:
         return rows
 
     def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, limit: int) -> list[M]:
-        """The rows of this page, newest first, found by examining `limit` rows of `examined`.
+        """The rows of this page, newest first, found by examining `limit` rows of `examined`, fewer
+        where texts of theirs have to be masked.
 
         For filters without an index. A page may be short, or empty, and still have a next one.
         """
         following = self._following(examined)
         queryset = only_compared(queryset, examined)
         last = following[:limit].aggregate(last=Min("pk"))["last"]
-        if last is None or not following.filter(pk__lt=last).exists():
+        if last is not None and not following.filter(pk__lt=last).exists():
+            last = None
+        within = queryset if last is None else queryset.filter(pk__gte=last)
+        last = end_of_masked(self._following(within)) or last
+        if last is None:
             return self.rows(queryset)
         rows = self.rows(queryset.filter(pk__gte=last))
         if self._next is None:
