@@ -1,5 +1,6 @@
 """`demo --flow`: six weekly price rounds that are over, and a seventh that stands half done: five
-of six photographers are done and nine of twelve recognitions, one has failed, and one runs.
+of six photographers are done and nine of twelve recognitions, one has failed, and one runs; nobody
+has released the prices.
 
 The clock of this process goes through the weeks before. The services of the platform do what people
 and programs do, so that rows have the times of those days.
@@ -21,6 +22,7 @@ from apps.dispatch.services.pull import answer_pull, call_back
 from apps.flows.handlers import starter
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services.advance import advance
+from apps.flows.services.control import finish
 from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import Outcome
@@ -107,6 +109,7 @@ def go_on(frozen: FrozenClock, run: int, *, until: datetime, dark: str) -> None:
         _call_back(again, {"photos": again.params["photos"]})
         advance(run)
     review = _handed_out(run, "review")
+    finish(run=FlowRun.objects.get(pk=run), step="release", actor=ACTOR)
     frozen.move_to(until - MINUTE)
     _call_back(review, {"prices": prices, "agreed": True})
     advance(run)

@@ -26,9 +26,11 @@ TOMORROW: dict[str, Any] = _DATA["tomorrow"]
 # at the time of day of its planning.
 ROTATIONS: list[dict[str, Any]] = _DATA["rotations"]
 JOB_TYPES: dict[str, dict[str, Any]] = _DATA["job_types"]
-# What runs orders and their receipts, and the first orders by their keys.
+# What runs orders and their receipts, limited by shop: orders by how many are packed at once,
+# receipts by how many go out in a minute. How many orders come at once, by shop: the first has so
+# many that some are blocked for minutes, and the others do not wait for them.
 ORDER_TYPES: dict[str, dict[str, Any]] = _DATA["order_types"]
-ORDERS: dict[str, dict[str, Any]] = _DATA["orders"]
+ORDERS: dict[str, int] = _DATA["orders"]
 # A recurring job.
 SCHEDULE: dict[str, Any] = _DATA["schedule"]
 # Types without a handler: workers over HTTP run their jobs. The last one is a pool.

@@ -124,7 +124,7 @@ def test_price_round_runs_from_its_start_to_its_end(manage: Manage) -> None:
     assert "12 price-recognise  9 of 12       1" in stands.stdout, stands.stderr
     played = manage("demo", "--flow", "runs", "--key", key)
     assert played.returncode == 0, played.stdout + played.stderr
-    assert played.stdout.count("✓") == 8
+    assert played.stdout.count("✓") == 9
     assert "12 price-recognise  12 of 12       0" in played.stdout
     assert "HTTP 503 from prices.example" in played.stderr
 

@@ -73,6 +73,7 @@ class TestPlanning:
             "Planned 4 rotations:",
         ]
         assert "    Opening photo for uid_ann: every 2 days at 17:00, Asia/Shanghai" in planned
+        assert any(line.startswith("Submitted 110 orders of 3 shops; ") for line in planned)
         assert Executor.objects.users().count() == 20
         assert Executor.objects.groups().count() == 3
         assert Membership.objects.filter(user__name="uid_grace").count() == 2
@@ -86,7 +87,8 @@ class TestPlanning:
         demo()
         before = all_rows()
         frozen_clock.advance(seconds=60)
-        assert "; 95 hand-outs of 16 due tasks are left." in demo()
+        again = demo()
+        assert "; 95 hand-outs of 16 due tasks are left." in again and "orders" not in again
         assert all_rows() == before
 
     def test_fresh_plans_another_shop_and_no_second_task_for_tomorrow(
@@ -95,6 +97,7 @@ class TestPlanning:
         demo()
         again = demo("--fresh")
         assert again.startswith("Planned a round of 10 tasks for the shop Harbour Street.\n")
+        assert "Submitted 110 orders of 3 shops; " in again
         frozen_clock.advance(hours=25)
         assert demo("--fresh").startswith("Planned a round of 11 tasks for the shop 王府井店.\n")
         assert RotateTask.objects.count() == 4

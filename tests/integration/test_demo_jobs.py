@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from io import StringIO
 from typing import Any
 
@@ -10,17 +11,20 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from apps.alerts.models import Alert
+from apps.common import clock
 from apps.jobs.handlers import http, ready
 from apps.jobs.models import Job, JobType
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.worker import verify
+from apps.jobs.services import admission
+from apps.jobs.services.explain import explain
 from apps.jobs.services.promote import promote_due
 from apps.jobs.testing import run_due
 from taskplatform.demo import handlers, jobs
 from taskplatform.demo.alerts import make_rules
 from taskplatform.demo.bulk import cancel_a_mistake
-from taskplatform.demo.company import JOB_TYPES, ORDER_TYPES
+from taskplatform.demo.company import JOB_TYPES, ORDER_TYPES, ORDERS
 from taskplatform.demo.jobs import (
     CHECKPOINTS,
     FAILING,
@@ -113,7 +117,7 @@ def test_what_is_lost_or_wrong_is_a_breach(drained: JobRun) -> None:
 
 # --- the first start ----------------------------------------------------------------------------
 def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
-    assert submit_first_jobs() == 40
+    assert submit_first_jobs() == 38 + sum(ORDERS.values())
     assert set(JobType.objects.values_list("name", flat=True)) == {*JOB_TYPES, *ORDER_TYPES}
     # Those that call the platform wait until that is allowed.
     assert not Job.objects.filter(type=HTTP).exists()
@@ -123,10 +127,37 @@ def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
 
 def test_an_order_has_a_log_and_is_followed_by_its_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers.time, "sleep", lambda _: None)
+    monkeypatch.setattr(jobs, "ORDERS", {"Marktplatz": 2})
     submit_first_jobs()
     packed = run_due(handlers.ORDER)
     assert [len(outcome.logged) for outcome in packed] == [10, 10]
     assert [outcome.end for outcome in run_due(handlers.RECEIPT)] == ["succeeded"] * 2
+
+
+def test_orders_of_a_shop_wait_for_each_other_and_not_for_those_of_other_shops(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of each shop at once, and of its receipts two at once and then one in 15 s."""
+    monkeypatch.setattr(handlers.time, "sleep", lambda _: None)
+    submit_first_jobs()
+    admission.sweep(clock.now())
+    assert by_shop(handlers.ORDER, "ready") == dict.fromkeys(ORDERS, 2)
+    assert by_shop(handlers.ORDER, "blocked") == {"Nanjing Road": 98, "Harbour Street": 6}
+    last = Job.objects.filter(type=handlers.ORDER, status="blocked").latest("pk")
+    why = " ".join(str(each.detail) for each in explain(last))
+    assert "2 of 2 jobs with the same context.shop are ready or running; 5 are before" in why
+
+    run_due(handlers.ORDER)
+    run_due(handlers.RECEIPT)
+    assert by_shop(handlers.RECEIPT, "succeeded") == dict.fromkeys(ORDERS, 2)
+    frozen_clock.advance(seconds=15)
+    assert len(run_due(handlers.RECEIPT)) == 2
+    assert by_shop(handlers.RECEIPT, "blocked") == {"Nanjing Road": 97, "Harbour Street": 5}
+
+
+def by_shop(name: str, status: str) -> dict[str, int]:
+    contexts = Job.objects.filter(type=name, status=status).values_list("context", flat=True)
+    return dict(Counter(context["shop"] for context in contexts))
 
 
 def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:

@@ -21,7 +21,7 @@ from taskplatform import sdk
 from taskplatform.client.tables import table
 from taskplatform.demo import alerts, bulk, jobs, price_round, work, workers
 from taskplatform.demo.clients import Clients
-from taskplatform.demo.company import ANN, GROUPS, PEOPLE
+from taskplatform.demo.company import ANN, GROUPS, ORDERS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
 from taskplatform.demo.proofs import Proof, proofs_of
 from taskplatform.demo.terminal import bar, watch
@@ -53,7 +53,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--fresh", action="store_true", help="plan another round at once")
+        parser.add_argument(
+            "--fresh", action="store_true", help="plan another round and more orders at once"
+        )
         mode = parser.add_mutually_exclusive_group()
         mode.add_argument(
             "--clients",
@@ -140,7 +142,9 @@ class Command(BaseCommand):
         for task in rotations:
             paused = ", paused" if task.status == task.Status.PAUSED else ""
             self.stdout.write(f"    {task.title} for {task.executor}: {task.summary}{paused}")
-        if submitted := jobs.submit_first_jobs():
+        submitted = jobs.submit_first_jobs()
+        orders = sum(ORDERS.values()) if submitted else jobs.submit_orders() if fresh else 0
+        if submitted:
             self.stdout.write(
                 f"Submitted {submitted} jobs of the demo's types, four of them for later."
             )
@@ -151,6 +155,11 @@ class Command(BaseCommand):
                     f"Submitted {run.at_most} jobs for tomorrow by mistake; bulk run {run.pk} "
                     "cancels them."
                 )
+        if orders:
+            self.stdout.write(
+                f"Submitted {orders} orders of {len(ORDERS)} shops; their limits by shop let few "
+                "run at once, and few receipts out in a minute."
+            )
         if schedule := jobs.plan_schedule():
             self.stdout.write(f"Planned a recurring job: {schedule.title}, {schedule.summary}.")
         if not planned and not rotations:
