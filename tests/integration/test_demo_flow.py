@@ -15,6 +15,7 @@ from apps.common.audit import audit
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.pull import call_back
 from apps.flows.models import Flow, FlowRun, FlowStep
+from apps.flows.services.flows import put_flow
 from apps.jobs.models import Worker
 from apps.jobs.services.control import retry
 from apps.reports.services import of_type
@@ -22,6 +23,7 @@ from apps.reports.services.coverage import Stored
 from apps.schedules.models import Schedule
 from taskplatform.audit import CHECKS
 from taskplatform.demo import price_round as demo
+from taskplatform.demo.company import ACTOR
 from tests import history, price_round
 from tests.flows import run_of, states
 from tests.frozen import FrozenClock
@@ -110,6 +112,18 @@ def test_round_is_refused_where_its_programs_are_run_otherwise(frozen_clock: Fro
     with pytest.raises(CommandError, match="play this one on a new platform"):
         demo.plan_flow()
     assert not Flow.objects.exists()
+
+
+def test_flow_of_an_earlier_demo_gets_its_next_version_and_that_of_an_operator_stays(
+    frozen_clock: FrozenClock,
+) -> None:
+    demo.plan_flow()
+    earlier = {"steps": demo.definition()["steps"][:2], "params": demo.definition()["params"]}
+    for actor, versions in ((ACTOR, 3), ("admin:olga", 4)):
+        put_flow(name=demo.NAME, title=demo.TITLE, definition=earlier, actor=actor)
+        planned, _schedule = demo.plan_flow()
+        assert planned.version == Flow.objects.count() == versions
+    assert planned.created_by == "admin:olga"
 
 
 def test_reports_have_the_rounds_of_weeks_before_the_platform_ran(

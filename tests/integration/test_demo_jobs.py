@@ -134,6 +134,7 @@ def test_an_order_has_a_log_and_is_followed_by_its_receipt(monkeypatch: pytest.M
     assert [outcome.end for outcome in run_due(handlers.RECEIPT)] == ["succeeded"] * 2
 
 
+@pytest.mark.both
 def test_orders_of_a_shop_wait_for_each_other_and_not_for_those_of_other_shops(
     frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
