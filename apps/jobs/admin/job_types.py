@@ -145,6 +145,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         counts: Counts = job_type.counts
         waiting = (
             ("ready", counts.ready, gettext("%s ready")),
+            ("blocked", counts.blocked, gettext("%s blocked")),
             ("scheduled", counts.scheduled, gettext("%s scheduled")),
         )
         links = [
@@ -170,6 +171,8 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         texts = []
         if job_type.rate_per_minute is not None:
             texts.append(gettext("%d a minute") % job_type.rate_per_minute)
+        if job_type.limit_by:
+            texts.append(gettext("limited by %s") % job_type.limit_by)
         if job_type.allowed_hosts:
             texts.append(gettext("hosts: %s") % ", ".join(job_type.allowed_hosts[:3]))
         return shown_text(" · ".join(texts), limit=200)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from html import unescape
+from html import escape, unescape
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.urls import reverse
 
 from apps.common import clock
 from apps.jobs.models import Job
@@ -55,6 +56,16 @@ def test_page_of_a_blocked_job_leads_to_those_that_have_the_places(
                 assert {job.pk for job in rows} == {*made} - {blocked.pk}
             seen = page_of(viewer, blocked).content.decode()
             assert ("status=ready" in seen) is (by in ("key", "user_id"))
+
+
+def test_list_of_types_says_how_many_are_blocked_and_by_what(admin_client: Client) -> None:
+    limited(limit_running=1)
+    some(3, "Ann & Co")
+    page = admin_client.get(reverse("admin:jobs_jobtype_changelist"))
+    assert "1 ready · 2 blocked" in text_of(page)
+    assert "limited by context.customer" in text_of(page)
+    blocked = f"{reverse('admin:jobs_job_changelist')}?type=mail&status=blocked"
+    assert f'href="{escape(blocked)}"' in page.content.decode()
 
 
 def test_page_of_the_type_names_the_keys_with_most_blocked_jobs(client: Client) -> None:
