@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.sessions.backends.db import SessionStore
 from django.core import signing
 from django.core.cache import cache, caches
 from kombu import serialization
 from kombu.exceptions import ContentDisallowed
 
 from apps.common.cache import breaker_of
+from apps.common.sessions import SessionStore
 from tests.servers import redis_server
 
 
@@ -67,7 +67,7 @@ def test_cache_takes_a_pickle_for_an_absent_value(bomb: Bomb, settings: Any) -> 
 
 
 def test_session_of_a_pickle_is_empty(bomb: Bomb, settings: Any) -> None:
-    assert settings.SESSION_ENGINE == "django.contrib.sessions.backends.db"
+    assert settings.SESSION_ENGINE == SessionStore.__module__
     store = SessionStore()
     signed = signing.dumps(bomb, salt=store.key_salt, serializer=Pickled)
 

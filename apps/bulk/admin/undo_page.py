@@ -17,7 +17,7 @@ from apps.bulk.models import BulkRun
 from apps.bulk.services import undo
 from apps.bulk.services.targets import TARGETS
 from apps.bulk.services.undo import Deed, Undone
-from apps.common.admin.actions import actor_of, local_url, remembered
+from apps.common.admin.actions import ACT, actor_of, local_url, remembered
 from apps.common.admin.display import shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.admin.pages import framed
@@ -56,7 +56,10 @@ def undo_page(request: HttpRequest) -> HttpResponse:
         what = str(event_of(deed.does.event).words)
         return _ask(request, deed.kind, deed.verb, what, deed.actor, count, back)
     outcome = undo.undo(deed, actor=actor_of(request), bounds=bounds_of(request.user))
-    remembered(request, None)
+    kept = request.session.get(ACT)
+    # Another tab may have acted since: that is still offered.
+    if kept and kept["first"] <= deed.last and deed.first <= kept["last"]:
+        remembered(request, None)
     return _report(request, deed, outcome, back)
 
 
@@ -143,7 +146,7 @@ class Bar:
 
 def bar(request: HttpRequest) -> Bar | None:
     """The last act of the session, if it is recent and its verb can be undone."""
-    act = getattr(request, "session", {}).get("act")
+    act = getattr(request, "session", {}).get(ACT)
     if not act or request.path == reverse(UNDO_URL):
         return None
     if not is_offered(datetime.fromisoformat(act["at"])):

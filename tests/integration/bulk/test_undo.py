@@ -225,3 +225,12 @@ def test_undo_and_another_act_at_once_never_both_take_the_row(
     found = Job.objects.filter(pk__in=numbers)
     assert found.filter(status="scheduled").count() == undone.done
     assert found.filter(status="ready").count() == retried == len(undone.left)
+
+
+def test_offer_of_a_later_act_stays_when_an_earlier_one_is_undone(admin_client: Client) -> None:
+    """In two tabs: the first still shows its bar."""
+    job_type()
+    first, later = (act(admin_client, "jobs_job", "cancel", jobs(1)) for _ in range(2))
+    url = later.context["undo_bar"].url
+    assert undo(admin_client, first).context["undo_bar"].url == url
+    assert undo(admin_client, later).context["undo_bar"] is None
