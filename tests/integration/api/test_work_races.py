@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, close_old_connections, connections
 
+from apps.common.db import execute, fetch
 from apps.jobs.models import Hold, Job, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.journal.models import JournalEntry
@@ -166,3 +170,51 @@ def test_lost_answers_lose_and_double_nothing(
     assert set(Job.objects.values_list("status", "holds")) == {("succeeded", 1)}
     ends = JournalEntry.objects.filter(source="job", event="succeeded")
     assert Counter(ends.values_list("subject_id", flat=True)) == Counter(numbers)
+
+
+def test_submissions_whose_connections_are_killed_make_one_job_each(
+    racers: Racers, key: str
+) -> None:
+    """I35, F9: at any moment of a call, which is repeated until it has an answer."""
+    [[spared]] = fetch("SELECT CONNECTION_ID()")
+    at_work = threading.Semaphore(0)
+    workers, calls = 4, 50
+
+    def submit(worker: int) -> list[str]:
+        client, made = JsonClient(key, shows_500=True), []
+        try:
+            for number in range(calls):
+                body = {"type": "mail", "request_id": f"{worker}-{number}"}
+                while (answer := client.post(JOBS, body)).status_code != 201:
+                    assert answer.status_code == 503, answer.content
+                    # As servers do after each request, and Django's test client does not.
+                    close_old_connections()
+                made.append(answer.json()["id"])
+        finally:
+            at_work.release()
+        return made
+
+    def kill() -> int:
+        """Kill one connection after the other until all workers have ended."""
+        killed = ended = 0
+        while ended < workers:
+            others = fetch(
+                "SELECT id FROM information_schema.processlist "
+                "WHERE db = DATABASE() AND id NOT IN (CONNECTION_ID(), %s)",
+                [spared],
+            )
+            for (number,) in others:
+                with contextlib.suppress(OperationalError):
+                    # Else it has ended by itself.
+                    execute(f"KILL {int(number)}")
+                    killed += 1
+            ended += at_work.acquire(timeout=0.01)
+        return killed
+
+    *made, killed = racers([*(partial(submit, n) for n in range(workers)), kill]).results
+
+    assert killed > workers
+    numbers = {int(number) for each in made for number in each}
+    assert len(numbers) == workers * calls
+    assert {*Job.objects.values_list("pk", flat=True)} == numbers
+    assert Hold.objects.count() == workers * calls
