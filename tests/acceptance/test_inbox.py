@@ -164,7 +164,7 @@ def server() -> Iterator[MariaDBServer]:
 
 def with_receipts(platform: Platform) -> sdk.Client:
     """A client of the platform, which is started and has the job type."""
-    platform.environment["DEMO"] = ""
+    platform.environment["DEMO"] = "0"
     platform.start()
     client = sdk.Client(platform.url, make_key(platform.environment, "Shop", *SCOPES))
     make_type(client, "receipt", handler="echo")
