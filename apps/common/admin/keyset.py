@@ -1,8 +1,8 @@
 """Lists of millions of rows, newest first, in which every page reads a limited number of rows.
 
 A page continues below the row that `before` names, so there is neither a count nor an offset. A
-filtered page examines `max_examined` rows, or MAX_MASKED texts that have to be masked, and shows
-that; the next page continues there. So rare rows are found step by step.
+filtered page examines `max_examined` rows, or MAX_MASKED texts that have to be masked, or fewer
+that take long, and shows that; the next page continues there. So rare rows are found step by step.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from apps.common.admin.payload_filter import PAYLOAD
 from apps.common.db import only_compared
 from apps.common.masking.search import MAX_MASKED, end_of_masked
 from apps.common.readers import read_number
+from apps.common.time_limit import in_time
 
 # How many rows stand above the newest ones.
 MAX_FIRST = 25
@@ -52,6 +53,16 @@ class KeysetChangeList(PlatformChangeList):
 
     older: int | None = None
     examined: Examined | None = None
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        read_page = super().__init__
+
+        def examine(most: int) -> None:
+            self._most = most
+            read_page(request, *args, **kwargs)
+
+        listing = next(each for each in args if isinstance(each, KeysetAdmin))
+        in_time(listing.max_examined, examine)
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         for given in (self.params, self.filter_params):
@@ -105,7 +116,7 @@ class KeysetChangeList(PlatformChangeList):
         among: QuerySet[Any],
         before: int | None,
     ) -> QuerySet[Any]:
-        limit = self.model_admin.max_examined
+        limit = self._most
         # Not only what this person may see: that can be rare.
         examined = among.order_by("-pk")
         for spec in self.filter_specs:

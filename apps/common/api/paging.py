@@ -15,6 +15,7 @@ from apps.common.api.serializers import StrictSerializer
 from apps.common.db import only_compared
 from apps.common.errors import Invalid
 from apps.common.masking.search import end_of_masked
+from apps.common.time_limit import in_time
 
 M = TypeVar("M", bound=Model)
 
@@ -72,12 +73,15 @@ class KeysetPage:
 
     def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, limit: int) -> list[M]:
         """The rows of this page, newest first, found by examining `limit` rows of `examined`, fewer
-        where texts of theirs have to be masked.
+        where texts of theirs have to be masked or that takes too long.
 
         For filters without an index. A page may be short, or empty, and still have a next one.
         """
-        following = self._following(examined)
         queryset = only_compared(queryset, examined)
+        return in_time(limit, lambda most: self._rows_among(examined, queryset, most))
+
+    def _rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], limit: int) -> list[M]:
+        following = self._following(examined)
         last = following[:limit].aggregate(last=Min("pk"))["last"]
         if last is not None and not following.filter(pk__lt=last).exists():
             last = None
