@@ -104,7 +104,12 @@ def check_tree(value: Any, *, field: str = "") -> None:
 
 def count_members(value: Any) -> int:
     """How many items of lists and keys of objects the value has in all."""
-    members = 0
+    return sum(members_by_level(value))
+
+
+def members_by_level(value: Any) -> list[int]:
+    """The same for each level of the value, from the outermost one on."""
+    members: list[int] = []
     level: list[Any] = [value]
     while level:
         deeper: list[Any] = []
@@ -113,7 +118,8 @@ def count_members(value: Any) -> int:
                 deeper.extend(node.values())
             elif isinstance(node, list | tuple):
                 deeper.extend(node)
-        members += len(deeper)
+        if deeper:
+            members.append(len(deeper))
         level = deeper
     return members
 

@@ -36,6 +36,17 @@ _INNER_ONE = (
 )
 _INNER_LIST = ("prefixItems",)
 _INNER_MAP = ("properties", "patternProperties")
+# Of each group one applies to a value in an object, or in a list; but all patterns may.
+_EACH_PATTERN = ("patternProperties",)
+_TOGETHER = (
+    (
+        ("properties", "additionalProperties"),
+        _EACH_PATTERN,
+        ("propertyNames",),
+        ("unevaluatedProperties",),
+    ),
+    (("prefixItems", "items"), ("contains",), ("unevaluatedItems",)),
+)
 _KEPT_ONE = ("contentSchema",)
 _KEPT_MAP = ("$defs", "definitions")
 
@@ -201,6 +212,52 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
     _require_few(subschemas, MAX_SUBSCHEMAS, _TOO_WIDE)
     longest = max((effort.steps for effort in (*same, *inner)), default=0)
     return _Effort(1 + longest, 1 + subschemas)
+
+
+class Paths:
+    """On how many paths a check reaches the values of each level, at most.
+
+    Alternatives that lead to one schema double them at every level. Whether a value fits is still
+    known soon, because the library remembers what it has found; its errors are made on each path.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._places = _Places(schema, list(_parts(schema)))
+        self._known: dict[tuple[int, int], int] = {}
+
+    def count(self, levels: int) -> int:
+        """The subschemas that apply to a value so many levels deep and to those around it, each as
+        often as it does."""
+        return self._count(self._schema, levels)
+
+    def _count(self, schema: Any, levels: int) -> int:
+        if not isinstance(schema, Mapping) or levels < 0:
+            return 1
+        key = id(schema), levels
+        if key not in self._known:
+            # A schema that was stored by an earlier version may lead to itself.
+            self._known[key] = 1
+            reached = [self._places.find(schema["$ref"])] if "$ref" in schema else []
+            same = sum(self._count(each, levels) for each in (*reached, *_same(schema)))
+            self._known[key] = (
+                1
+                + same
+                + max(
+                    sum(self._most(alternatives, schema, levels - 1) for alternatives in kind)
+                    for kind in _TOGETHER
+                )
+            )
+        return self._known[key]
+
+    def _most(self, keywords: tuple[str, ...], schema: Mapping[str, Any], levels: int) -> int:
+        kinds = (_INNER_ONE, _INNER_LIST, _INNER_MAP)
+        ones, lists, maps = (tuple(x for x in kind if x in keywords) for kind in kinds)
+        found = _below(schema, ones, lists, maps)
+        counts = [self._count(each, levels) for each in found]
+        if keywords == _EACH_PATTERN:
+            return sum(counts)
+        return max(counts, default=0)
 
 
 def _require_few(count: int, limit: int, template: str) -> None:

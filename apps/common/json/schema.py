@@ -22,8 +22,8 @@ from jsonschema_rs import (
 )
 
 from apps.common.errors import FieldError, Invalid
-from apps.common.json.references import DIALECT, check_references
-from apps.common.json_rules import canonical, count_members
+from apps.common.json.references import DIALECT, Paths, check_references
+from apps.common.json_rules import canonical, count_members, members_by_level
 from apps.common.masking.quoting import kind_of, quote_key
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -280,7 +280,7 @@ class Checker:
 
     def cost(self, params: Mapping[str, Any]) -> int:
         """The number of errors that a check of these params may make, roughly."""
-        return (1 + count_members(params)) * self._size
+        return (1 + count_members(params)) * max(self._size, self._repeats(params))
 
     @cached_property
     def _made(self) -> Draft202012Validator | Message:
@@ -296,6 +296,18 @@ class Checker:
     def _size(self) -> int:
         return 1 + count_members(self._schema)
 
+    def _repeats(self, params: Mapping[str, Any]) -> int:
+        """How many subschemas one value meets where it meets some again and again; else 0."""
+        if self._paths is None:
+            return 0
+        levels = len(members_by_level(params))
+        count = self._paths.count(levels)
+        return count if count > self._size * (levels + 1) else 0
+
+    @cached_property
+    def _paths(self) -> Paths | None:
+        return Paths(self._schema) if '"$ref":' in canonical(self._schema) else None
+
     @cached_property
     def _has_branches(self) -> bool:
         text = canonical(self._schema)
@@ -308,7 +320,7 @@ class Checker:
         cost = self.cost(params)
         if cost <= MAX_LISTED:
             return sorted(validator.iter_errors(params), key=_order)[:MAX_ERRORS]
-        if self._has_branches and cost > MAX_COST:
+        if cost > MAX_COST and (self._has_branches or self._repeats(params)):
             return []
         try:
             validator.validate(params)

@@ -285,3 +285,48 @@ def test_numbers_are_compared_exactly(subtests: pytest.Subtests) -> None:
         with subtests.test(str(schema)):
             assert [value for value in fitting if not fits(schema, value)] == []
             assert [value for value in other if fits(schema, value)] == []
+
+
+_AGAIN: dict[str, Any] = {"properties": {"n": {"$ref": "#/$defs/n"}}}
+_DOUBLING: dict[str, dict[str, Any]] = {
+    "anyOf": {"anyOf": [_AGAIN, _AGAIN]},
+    "oneOf": {"oneOf": [_AGAIN, {**_AGAIN, "required": ["n"]}]},
+    "allOf": {"allOf": [_AGAIN, _AGAIN, _AGAIN]},
+    "if": {**_AGAIN, "if": _AGAIN, "then": _AGAIN},
+    "dependentSchemas": {**_AGAIN, "dependentSchemas": {"n": _AGAIN}},
+    "patternProperties": {
+        "patternProperties": dict.fromkeys(("n", "^n", "n$"), _AGAIN["properties"]["n"])
+    },
+}
+
+
+@pytest.mark.parametrize("name", _DOUBLING)
+def test_errors_of_values_that_are_reached_on_many_paths_are_few(name: str) -> None:
+    """An expression within expressions, 17 deep, kept the web process busy until it was killed."""
+    node = {"type": ["object"], **_DOUBLING[name]}
+    schema = {"type": "object", "$defs": {"n": node}, **_AGAIN}
+    check_schema(schema)
+
+    def faults(depth: int) -> tuple[list[str], float]:
+        value: Any = "bad"
+        for _level in range(depth):
+            value = {"n": value}
+        begin = time.perf_counter()
+        found = Checker(schema).faults({"n": value, "m": {"n": {"n": {}}}})
+        return [each.field for each in found], time.perf_counter() - begin
+
+    places, _seconds = faults(2)
+    assert places[0].startswith("params.n"), "near ones are still placed"
+    places, seconds = faults(17)
+    assert (places, seconds < 1) == (["params"], True)
+
+
+def test_one_path_through_a_deep_value_is_no_reason_to_hide_the_place() -> None:
+    """A tree of one kind of node, with a list and a map of them."""
+    again = {"$ref": "#/$defs/n"}
+    kinds = {"items": again, "additionalProperties": again, "type": ["object", "array"]}
+    schema = {"type": "object", "$defs": {"n": kinds}, "properties": {"n": again}}
+    value: Any = "bad"
+    for _level in range(8):
+        value = {"n": [value]}
+    assert [each.field for each in Checker(schema).faults(value)] == ["params" + ".n[0]" * 8]
