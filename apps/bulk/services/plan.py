@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
@@ -15,6 +16,7 @@ from apps.bulk.services.selection import Selection
 from apps.bulk.services.steps import LOOKED, edge_below
 from apps.bulk.services.targets import Target, run_facts
 from apps.common import clock
+from apps.common.time_limit import in_time
 from apps.common.verbs import Verb
 from apps.jobs.models import Bounds
 
@@ -143,13 +145,20 @@ def _matching(
     below: int | None = _BEYOND
     looked = 0
     while below is not None and looked < MAX_STEPS * LOOKED and time.monotonic() < until:
-        edge = edge_below(rows, below)
-        part = rows.filter(pk__lt=below)
-        part = part if edge is None else part.filter(pk__gte=edge)
-        found += part.order_by("-pk").values_list("pk", *names)
-        below = edge
-        looked += LOOKED
+        more, below, count = in_time(LOOKED, partial(_look, rows, names, below))
+        found += more
+        looked += count
     return found, looked, below is None
+
+
+def _look(
+    rows: QuerySet[Any], names: tuple[str, ...], below: int, most: int
+) -> tuple[list[Row], int | None, int]:
+    """The matching ones of so many rows, and the number to go on below."""
+    edge = edge_below(rows, below, most)
+    part = rows.filter(pk__lt=below)
+    part = part if edge is None else part.filter(pk__gte=edge)
+    return list(part.order_by("-pk").values_list("pk", *names)), edge, most
 
 
 def _among(selection: Selection, bounds: Bounds, rows: QuerySet[Any]) -> Any:

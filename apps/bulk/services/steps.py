@@ -24,7 +24,7 @@ def step(rows: QuerySet[Any], *, below: int) -> Step:
 
     At most TAKEN, among the next LOOKED rows of the table.
     """
-    edge = edge_below(rows, below)
+    edge = edge_below(rows, below, LOOKED)
     among = rows.filter(pk__lt=below) if edge is None else rows.filter(pk__lt=below, pk__gte=edge)
     found = list(among.order_by("-pk").values_list("pk", flat=True)[: TAKEN + 1])
     if len(found) > TAKEN:
@@ -32,10 +32,10 @@ def step(rows: QuerySet[Any], *, below: int) -> Step:
     return Step(found, edge)
 
 
-def edge_below(rows: QuerySet[Any], below: int) -> int | None:
-    """The number LOOKED rows of the table below; None when there are fewer."""
+def edge_below(rows: QuerySet[Any], below: int, most: int) -> int | None:
+    """The number so many rows of the table below; None when there are fewer."""
     table = rows.model._default_manager.filter(pk__lt=below).order_by("-pk")
-    found = list(table.values_list("pk", flat=True)[LOOKED - 1 : LOOKED])
+    found = list(table.values_list("pk", flat=True)[most - 1 : most])
     return found[0] if found else None
 
 

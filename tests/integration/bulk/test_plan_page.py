@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.bulk.models import BulkRun
 from apps.bulk.services import plan as planning
 from apps.bulk.services import steps
+from apps.common import time_limit
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from tests.integration.bulk.conftest import carry_out, page_of
@@ -95,6 +96,17 @@ def test_plan_of_rare_rows_says_how_far_it_looked(
     assert "20 rows match among the newest 20" in text_of(answer)
     assert "however_many" in answer.context["form"].fields
     assert not answer.context["form"].initial.get("at_most")
+
+
+def test_plan_of_rows_that_take_long_looks_at_fewer(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "MAX_SECONDS", 0.01)
+    monkeypatch.setattr(time_limit, "MAX_SECONDS", 0.01)
+    monkeypatch.setattr(time_limit, "FEWER", (200, 120))
+    jobs(300, memo="a" * 2_000)
+    answer = page.get(NEW.format("cancel"), {"q": "a" * 60 + "b" + "a" * 39})
+    assert "0 rows match among the newest 120" in text_of(answer)
 
 
 def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
