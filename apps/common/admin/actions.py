@@ -61,7 +61,10 @@ class ReasonForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.request = request
         self.order_fields([name for name in self.fields if name != "reason"])
-        self.visible_fields()[0].field.widget.attrs["autofocus"] = True
+        fields = [each.field for each in self.visible_fields()]
+        # What can be left empty is passed over: who begins to type writes what must be said.
+        first = next((each for each in fields if each.required), fields[0])
+        first.widget.attrs["autofocus"] = True
 
 
 class OnceForm(ReasonForm):

@@ -10,9 +10,11 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from apps.dispatch.models import OnceTask, RotateTask
+from apps.jobs.models import JobType
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
+from tests.jobs import job_type
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +53,22 @@ def test_chosen_tasks_are_shifted_from_the_list(
     assert starts == {first.pk: later, second.pk: later, other.pk: frozen_clock.instant}
     entry = JournalEntry.objects.latest("id")
     assert (entry.actor, entry.reason) == ("admin:operator", "Storm")
+
+
+def test_page_of_an_act_begins_at_what_must_be_said(admin_client: Client) -> None:
+    job_type("mail")
+    task = factories.once_task(factories.user())
+    type_ = JobType.objects.get()
+
+    # How long a pause lasts can be left empty, by how much a task is shifted cannot.
+    paused = admin_client.get("/admin/jobs/jobtype/act/pause/", {"ids": str(type_.pk)})
+    assert focused(paused) == ["reason"]
+    assert focused(ask(admin_client, "shift", task)) == ["by"]
+
+
+def focused(response: Any) -> list[str]:
+    form = response.context["form"]
+    return [each.name for each in form if "autofocus" in each.field.widget.attrs]
 
 
 def test_form_that_is_sent_twice_shifts_once(admin_client: Client) -> None:
