@@ -205,8 +205,8 @@ def _end_some(frozen: FrozenClock, place: int) -> None:
     JournalEntry.objects.bulk_create(made)
     bad = sum(each.to_state == "failed" for each in made)
     if bad:
-        ended = {"status": "failed", "finished_at": at, "error_key": error_key(ERROR)}
-        jobs(bad, PRICES, **ended)
+        error = {"memo": ERROR, "error_key": error_key(ERROR)}
+        jobs(bad, PRICES, status="failed", finished_at=at, **error)
 
 
 def _entry(at: datetime, number: int, type_: str, *, failed: bool = False) -> JournalEntry:

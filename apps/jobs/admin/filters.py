@@ -33,6 +33,7 @@ from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
 from apps.jobs.services.parts import parts
 from apps.jobs.services.type_snapshots import all_types, type_snapshots
 from apps.journal.admin.words import reason_of
+from apps.journal.models import JournalEntry, Source
 
 _OPEN = tuple(map(Job.Status, transitions.OPEN))
 
@@ -56,12 +57,21 @@ def types_of_limits(person: Any) -> list[TypeSnapshot] | None:
 
 
 def words_of_error(key: str, person: Any) -> str | None:
-    """The words of the error, from a job with it that the person sees: the key is a hash."""
+    """The words of the error, from a job with it that the person sees: the key is a hash. A retry
+    takes the error off its job, so that only the journal still has the words."""
     for jobs in (Job.objects, ArchivedJob.objects):
         alike = jobs.visible_to(person).filter(error_key=key)
-        for memo in alike.values_list("memo", flat=True)[:1]:
-            return shown_text(reason_of(memo), limit=MAX_ERROR)
+        for number, memo in alike.values_list("pk", "memo")[:1]:
+            words = shown_text(reason_of(memo or _past_error(number, key)), limit=MAX_ERROR)
+            return words or None
     return None
+
+
+def _past_error(number: int, key: str) -> str:
+    """The line of the error with which the job has ended before; "" where no entry is left."""
+    entries = JournalEntry.objects.timeline(Source.JOB, number).filter(error_key=key)
+    last = entries.order_by("-id").first()
+    return "" if last is None else last.error_line
 
 
 class TypeFilter(FormFilter):

@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.bulk.models import BulkRun
-from tests.jobs import job_type, jobs
+from apps.jobs.services import control
+from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import english_in, form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -52,6 +53,21 @@ def test_jobs(chips: Chips) -> None:
     ]
     assert chips("jobs", "retry", {"error_key": "value-0123"}) == ["错误：ValueError: no order"]
     assert chips("jobs", "retry", {"error_key": "gone"}) == ["错误标识：gone"]
+
+
+@pytest.mark.both
+def test_error_of_a_run_keeps_its_words_after_the_retry(chips: Chips) -> None:
+    job_type("mail", max_attempts=1)
+    [number] = jobs()
+    [held] = take(1)
+    end(held, "failed", error="ValueError: no order", retry="never")
+    job = row(number)
+    asked = {"error_key": job.error_key}
+    assert chips("jobs", "retry", asked) == ["错误：ValueError: no order"]
+
+    control.retry(job=job, actor="admin:ann", reason="The order is there")
+
+    assert chips("jobs", "retry", asked) == ["错误：ValueError: no order"]
 
 
 @pytest.mark.both
