@@ -71,6 +71,30 @@ class _Part(Message):
 _ = Message
 
 
+def packed(text: str) -> Any:
+    """The message as JSON, so that it can be translated when it is read again; other text as it
+    is."""
+    if not isinstance(text, Message):
+        return text
+    return {"template": text.template, "params": {k: _packed(v) for k, v in text.params.items()}}
+
+
+def _packed(param: Param) -> Any:
+    if isinstance(param, datetime):
+        return {"at": wire_time(param)}
+    return packed(param) if isinstance(param, str) else param
+
+
+def unpacked(stored: Any) -> Any:
+    """The message, text or other param that was packed."""
+    if not isinstance(stored, dict):
+        return stored
+    if "at" in stored:
+        return datetime.fromisoformat(stored["at"])
+    params = {name: unpacked(each) for name, each in stored["params"].items()}
+    return Message(stored["template"], **params)
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why something does not happen now, and the instant at which that could change, if any."""

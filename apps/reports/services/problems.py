@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from apps.common import clock, tidy
 from apps.common.db import transactional
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
+from apps.common.messages import packed
 from apps.journal import services as journal
 from apps.reports.models import Problem
 from apps.reports.services import causes
@@ -38,23 +40,30 @@ def forget(now: datetime) -> int:
     return tidy.remove(Problem.objects.filter(last_seen__lt=now - KEPT).order_by("last_seen"))
 
 
-def mark_seen(kind: str, key: str, *, actor: str, note: str = "") -> Problem:
+class Remark(NamedTuple):
+    """What somebody says of a problem, and what the problem is called, for the journal."""
+
+    actor: str
+    title: str
+    note: str = ""
+
+
+def mark_seen(kind: str, key: str, said: Remark) -> Problem:
     """Record that somebody has seen the problem, which stays in sight."""
-    return _say(kind, key, Problem.State.SEEN, actor=actor, note=note, until=None)
+    return _say(kind, key, Problem.State.SEEN, said, until=None)
 
 
-def snooze(kind: str, key: str, *, time: timedelta, actor: str, note: str = "") -> Problem:
+def snooze(kind: str, key: str, said: Remark, *, time: timedelta) -> Problem:
     """Record that nobody needs to look at the problem for this time."""
-    until = clock.now() + time
-    return _say(kind, key, Problem.State.SNOOZED, actor=actor, note=note, until=until)
+    return _say(kind, key, Problem.State.SNOOZED, said, until=clock.now() + time)
 
 
-def solve(kind: str, key: str, *, actor: str, note: str) -> Problem:
+def solve(kind: str, key: str, said: Remark) -> Problem:
     """Record that somebody has solved the problem, until it comes back; Invalid if it is no cause
     of failures."""
     if kind != ERROR:
         raise Invalid(_NOT_BY_HAND)
-    return _say(kind, key, Problem.State.SOLVED, actor=actor, note=note, until=None)
+    return _say(kind, key, Problem.State.SOLVED, said, until=None)
 
 
 def solved() -> list[Problem]:
@@ -84,21 +93,20 @@ def _reopen(row: Problem, now: datetime) -> int:
 
 
 @transactional
-def _say(
-    kind: str, key: str, state: str, *, actor: str, note: str, until: datetime | None
-) -> Problem:
+def _say(kind: str, key: str, state: str, said: Remark, *, until: datetime | None) -> Problem:
     now = clock.now()
-    said = {
+    values = {
         "state": state,
-        "by": actor[:160],
-        "note": note[: Problem.MAX_NOTE],
+        "by": said.actor[:160],
+        "note": said.note[: Problem.MAX_NOTE],
         "until": until,
         "changed_at": now,
         "last_seen": now,
     }
     row, _is_new = Problem.objects.update_or_create(
-        kind=kind, key=key, defaults=said, create_defaults={**said, "first_seen": now}
+        kind=kind, key=key, defaults=values, create_defaults={**values, "first_seen": now}
     )
-    data = {"kind": kind, "key": key, **({"until": until.isoformat()} if until else {})}
-    journal.note(f"problem_{state}", data, at=now, actor=actor, reason=note)
+    data = {"kind": kind, "key": key, "problem": packed(said.title)}
+    data |= {"until": until.isoformat()} if until else {}
+    journal.note(f"problem_{state}", data, at=now, actor=said.actor, reason=said.note)
     return row

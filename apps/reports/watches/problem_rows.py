@@ -50,6 +50,13 @@ class ProblemRow(NamedTuple):
         return f"{self.kind} {self.key}"
 
     @property
+    def title(self) -> str:
+        """The error or the sentence of the trouble, not translated yet."""
+        if self.cause is not None:
+            return self.cause.newest.sample
+        return "" if self.trouble is None else self.trouble.read.text
+
+    @property
     def is_open(self) -> bool:
         return self.state in (NEW, SEEN)
 

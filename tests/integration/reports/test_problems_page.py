@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from apps.alerts.models import Alert
 from apps.common import clock
@@ -158,6 +159,29 @@ def test_solved_cause_comes_back_when_it_is_seen_again(
         ("problem_back", ""),
         ("problem_seen", ""),
     ]
+
+
+def test_activity_names_the_problem_that_somebody_remarked_on(admin_client: Client) -> None:
+    fail(DARK, HOUR)
+    roll_up()
+    types.pause_type(job_type=JobType.objects.get(name="sms"), reason="Rates", actor="admin:ann")
+    say(admin_client, "solve", f"error {error_key(DARK)}", note="Provider was down")
+    say(admin_client, "hour", "paused job_type:sms")
+    say(admin_client, "seen", "paused job_type:sms")
+
+    def told(**headers: str) -> list[str]:
+        [(_day, lines)] = admin_client.get(reverse("activity"), headers=headers).context["days"]
+        return [unescape(strip_tags(line["sentence"])) for line in lines]
+
+    paused = "sms is paused by ann since 12:34; no job waits"
+    assert told() == [
+        f"marked the problem “{paused}” as seen",
+        f"snoozed the problem “{paused}”",
+        f"marked the problem “{DARK}” as solved",
+    ]
+    chinese = told(**{"accept-language": "zh-hans"})
+    assert chinese[2] == f"把问题“{DARK}”标为已解决"
+    assert "ann" in chinese[0] and "is paused" not in chinese[0]
 
 
 def test_rows_are_seen_and_snoozed_together_as_on_home(

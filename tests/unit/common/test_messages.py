@@ -6,7 +6,7 @@ import copy
 import json
 from datetime import UTC, datetime, timedelta, timezone
 
-from apps.common.messages import Message, joined
+from apps.common.messages import Message, joined, packed, unpacked
 from apps.common.messages import Message as _
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -35,6 +35,17 @@ def test_instants_are_formatted_as_on_the_wire_or_as_the_page_wants() -> None:
 
     assert message == "Due at 2026-03-02T09:00:00Z."
     assert message.translated(GERMAN.__getitem__, "{:%H:%M}".format) == "Fällig um 17:00."
+
+
+def test_message_that_was_stored_is_translated_when_it_is_read() -> None:
+    inner = _("{name} has {count:,} of {what}.", name="uid_a", count=1200, what=_("all apples"))
+    message = _("{what} {at}", what=inner, at=AT)
+    stored = json.loads(json.dumps(packed(message)))
+
+    german = unpacked(stored).translated({**GERMAN, "{what} {at}": "{at}: {what}"}.__getitem__)
+
+    assert german == "2026-03-02T09:00:00Z: Von allen Äpfeln hat uid_a 1,200."
+    assert (packed("{name} is gone"), unpacked("{name} is gone")) == ("{name} is gone",) * 2
 
 
 def test_braces_stay_in_params_and_in_templates_without_params() -> None:

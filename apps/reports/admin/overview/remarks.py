@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -22,8 +23,10 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.actions import actor_of, local_url
 from apps.common.admin.display import translate
 from apps.common.errors import PlatformError
+from apps.common.messages import Message, unpacked
 from apps.journal.admin import words
 from apps.reports.admin.overview.sight import Sight
+from apps.reports.admin.overview.times import worded
 from apps.reports.services import problems
 from apps.reports.services.problems import ERROR
 from apps.reports.watches import troubles
@@ -72,12 +75,13 @@ def _say(row: ProblemRow, act: str, actor: str, note: str) -> None:
     """Record the act: seen and snoozed for both trouble and error of the row, solved for the error
     alone; Invalid without one, because a trouble is over when it is not found any more."""
     cause, trouble = row.cause, row.trouble
+    said = problems.Remark(actor, row.title, note)
     if act == SOLVE:
         kind, key = (row.kind, row.key) if cause is None else (ERROR, cause.key)
-        problems.solve(kind, key, actor=actor, note=note)
+        problems.solve(kind, key, said)
     elif act == SEEN:
         for kind, key in _names(row):
-            problems.mark_seen(kind, key, actor=actor, note=note)
+            problems.mark_seen(kind, key, said)
     else:
         time = _SNOOZES[act]
         own: Callable[..., object] | None = None if trouble is None else trouble.watch.snooze
@@ -85,7 +89,7 @@ def _say(row: ProblemRow, act: str, actor: str, note: str) -> None:
             own(trouble.read.name, time, actor)
         for kind, key in _names(row):
             if kind == ERROR or own is None:
-                problems.snooze(kind, key, time=time, actor=actor, note=note)
+                problems.snooze(kind, key, said, time=time)
 
 
 def _names(row: ProblemRow) -> list[tuple[str, str]]:
@@ -94,18 +98,31 @@ def _names(row: ProblemRow) -> list[tuple[str, str]]:
     return both if row.cause is None else [*both, (ERROR, row.cause.key)]
 
 
+def _title(stored: Any) -> str:
+    """What the problem was called when somebody remarked on it."""
+    title = unpacked(stored)
+    return worded(title).rstrip(".。") if isinstance(title, Message) else words.reason_of(title)
+
+
 words.register(
     events={
         "problem_seen": words.Event(
-            _("Problem seen"), "visibility", "info", said=_("marked a problem as seen")
+            _("Problem seen"),
+            "visibility",
+            "info",
+            said=_("marked the problem “{problem}” as seen"),
         ),
         "problem_snoozed": words.Event(
-            _("Problem snoozed"), "snooze", "info", said=_("snoozed a problem")
+            _("Problem snoozed"), "snooze", "info", said=_("snoozed the problem “{problem}”")
         ),
         "problem_solved": words.Event(
-            _("Problem solved"), "check_circle", "success", said=_("marked a problem as solved")
+            _("Problem solved"),
+            "check_circle",
+            "success",
+            said=_("marked the problem “{problem}” as solved"),
         ),
         "problem_back": words.Event(_("Problem back again"), "undo", "warning"),
     },
-    names={"kind": _("kind"), "key": _("key"), "until": _("until")},
+    names={"problem": _("problem"), "kind": _("kind"), "key": _("key"), "until": _("until")},
+    formatters={"problem": _title},
 )
