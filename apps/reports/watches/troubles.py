@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
+from django.utils.translation import get_language
+
 from apps.common.messages import Message
 from apps.common.ttl_cache import TTLCache
 from apps.reports.models import Problem
@@ -57,8 +59,9 @@ found: TTLCache[list[Trouble]] = TTLCache(5.0)
 
 
 def troubles() -> list[Trouble]:
-    """All troubles, snoozed ones included, whoever may see them; some seconds old at most."""
-    return found.get("", lambda: read(current_sheet()))
+    """All troubles, snoozed ones included, whoever may see them; some seconds old at most. Their
+    figures are written in the language of the page."""
+    return found.get(get_language(), lambda: read(current_sheet()))
 
 
 def read(sheet: FactSheet) -> list[Trouble]:

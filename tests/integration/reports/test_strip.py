@@ -19,6 +19,7 @@ from apps.jobs.services import types
 from apps.journal.models import JournalEntry
 from apps.reports.models import Problem, StandingMinute
 from apps.reports.sweeps import note_standing
+from apps.reports.watches import troubles
 from tests.alerts import rule
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import home, notices
@@ -79,6 +80,21 @@ def test_worst_come_first_and_seven_are_shown(admin_client: Client) -> None:
     assert rows(html) == ["critical", "warning", *["held"] * 5]
     assert "12 things need you" in html
     assert "5 more" in html
+
+
+def test_figures_are_in_the_language_of_the_page_whoever_asked_before(
+    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(troubles.found, "seconds", 60)
+    job_type("mail")
+    jobs(1)
+    frozen_clock.advance(minutes=12, seconds=14)
+    english = notices(home(admin_client))["oldest_due"]
+    assert "has been due for 12 min 14 s" in english
+
+    page = admin_client.get("/admin/", headers={"accept-language": "zh-hans"})
+
+    assert "已到期 12 分钟 14 秒" in notices(page.content.decode())["oldest_due"]
 
 
 def test_pause_says_who_since_when_and_how_many_wait(
