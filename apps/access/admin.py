@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from django.contrib.admin.utils import unquote
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse_lazy
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -33,6 +35,7 @@ from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import joined, noted
+from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.pages import Panel
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.errors import FieldError, PlatformError
@@ -93,17 +96,32 @@ class NamesField(forms.Field):
         return sorted(set(self.to_python(data))) != (initial or [])
 
 
+class PickedNamesField(NamesField):
+    """A list of names in one box that suggests them, divided by blanks, commas or line ends."""
+
+    def to_python(self, value: str | None) -> list[str]:
+        return re.findall(r"[^\s,;]+", value or "")
+
+    def prepare_value(self, value: Any) -> Any:
+        return " ".join(value) if isinstance(value, list) else value
+
+
 class ApiClientForm(ServiceForm):
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"),
         choices=SCOPES,
         widget=UnfoldAdminCheckboxSelectMultipleWidget(choices=SCOPES),
     )
-    executors = NamesField(
+    executors = PickedNamesField(
         label=_("People and groups"),
         required=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
-        help_text=_("One uid_… or gid_… on each line; a group stands for its members. Empty: all."),
+        widget=KeyInput(
+            suggestions=reverse_lazy("admin:dispatch_executor_names"), takes_several=True
+        ),
+        help_text=_(
+            "Names of users (uid_…) and groups (gid_…), divided by blanks; a group stands for its "
+            "members. Empty: no limit."
+        ),
     )
     job_types = NamesField(
         label=_("Job types"),

@@ -93,6 +93,15 @@ def test_key_that_somebody_else_closed_is_reported_in_the_language_of_the_reader
     assert english_in(page) == []
 
 
+def test_people_and_groups_of_a_key_are_picked(admin_client: Client) -> None:
+    page = admin_client.get(ADD).content.decode()
+    assert f'data-suggestions="{reverse("admin:dispatch_executor_names")}" data-several' in page
+
+    admin_client.post(ADD, form_of(executors="gid_a uid_b, uid_c"))
+
+    assert ApiClient.objects.get().executors == ["gid_a", "uid_b", "uid_c"]
+
+
 def test_bad_input_is_refused_by_the_form(
     admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
