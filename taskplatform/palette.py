@@ -91,7 +91,7 @@ def find_options(request: HttpRequest, typed: str, pages: Iterable[Tab]) -> list
         ),
     ]
     best = _best([option for _title, options in groups for option in options], term)
-    do = [*_on_rows(request, rows, term, "")]
+    do = [*_on_rows(request, rows, term, "")] or [*_by_verb(request, term)]
     return _groups(
         [
             (gettext("Best"), [best] if best else []),
@@ -163,10 +163,15 @@ def _payloads(request: HttpRequest, term: Term) -> Iterator[Option]:
 def _actions(request: HttpRequest, term: Term) -> Iterator[Option]:
     """The actions whose words begin with the first typed word, on rows that the other words find;
     and all actions on rows that all words find."""
-    verb, _blank, rest = term.text.partition(" ")
     yield from _new(request, term)
     if term.text:
         yield from _on_rows(request, find_rows(request, term, _SOUGHT), term, "")
+    yield from _by_verb(request, term)
+
+
+def _by_verb(request: HttpRequest, term: Term) -> Iterator[Option]:
+    """`pause mail`: the actions whose words begin with the first, on rows that the others find."""
+    verb, _blank, rest = term.text.partition(" ")
     if rest.strip():
         of = Term.read(rest)
         yield from _on_rows(request, find_rows(request, of, _SOUGHT), of, verb)

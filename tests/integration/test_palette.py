@@ -74,6 +74,14 @@ def test_signs_narrow_it_to_actions_or_people(admin_client: Client) -> None:
     assert [*found(admin_client, ">anna")] in ([], ["Do"])
 
 
+def test_action_is_found_by_its_verb_without_a_sign(admin_client: Client) -> None:
+    job_type("price-recognise")
+    job_type("sms")
+
+    assert found(admin_client, "pause price") == {"Do": ["Pause price-recognise…"]}
+    assert found(admin_client, "juggle price") == {}
+
+
 def test_payloads_are_searched_by_path_for_who_may_see_them(
     admin_client: Client, role_client: Callable[[str], Client]
 ) -> None:
