@@ -32,6 +32,7 @@ from apps.dispatch.models import (
     RotateTask,
 )
 from apps.flows.models import Flow, FlowRun
+from apps.jobs.handlers import registry
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules import verbs
 from apps.journal.models import JournalEntry
@@ -206,7 +207,7 @@ def _acts(request: HttpRequest, model: Any, hit: Hit) -> Iterator[tuple[str, str
                 words = capfirst(str(spec.description)).rstrip("…")
                 title = beside(words, name)
                 yield f"{title}…", f"{model_admin.url('act', act)}?ids={row.pk}"
-    if model is JobType:
+    if model is JobType and row.name not in registry.system_types():
         for verb, states in _OF_TYPE:
             does = TARGETS["jobs"].verbs[verb]
             if request.user.has_perm(does.permission):

@@ -80,6 +80,9 @@ def test_action_is_found_by_its_verb_without_a_sign(admin_client: Client) -> Non
 
     assert found(admin_client, "pause price") == {"Do": ["Pause price-recognise…"]}
     assert found(admin_client, "juggle price") == {}
+    # Nobody acts on all jobs of the platform's own types.
+    job_type("deliver")
+    assert "Do" not in found(admin_client, "retry deliver")
 
 
 def test_payloads_are_searched_by_path_for_who_may_see_them(

@@ -161,6 +161,18 @@ def test_solved_cause_comes_back_when_it_is_seen_again(
     ]
 
 
+def test_jobs_of_the_platform_itself_are_not_retried_all_at_once(admin_client: Client) -> None:
+    for type_, error in (("mail", "Mail is down"), ("deliver", "Hook is down")):
+        job_type(type_)
+        fail(error, 5 * MINUTE, type_=type_)
+        jobs(1, type_, status="failed", memo=error, error_key=error_key(error))
+
+    buttons = {line[0]: line[3] for line in problem_lines(admin_client)}
+
+    assert buttons["Mail is down"] == "Retry 1"
+    assert buttons["Hook is down"] == "Jobs with this error"
+
+
 def test_activity_names_the_problem_that_somebody_remarked_on(admin_client: Client) -> None:
     fail(DARK, HOUR)
     roll_up()

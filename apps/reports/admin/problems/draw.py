@@ -14,6 +14,7 @@ from apps.common.admin.display import listed, shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.masking import redact
 from apps.dispatch.models import Dispatch
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import FAILED
 from apps.jobs.services.error_states import states_of
@@ -187,8 +188,10 @@ def _newest(cause: Cause) -> tuple[str, str]:
 
 
 def _failed(causes: Iterable[Cause]) -> Mapping[str, int | None]:
-    """The number of failed jobs with each cause, by its key; None for too many to count."""
-    wanted = [(type_, each.key) for each in causes for type_ in each.types]
+    """The number of failed jobs with each cause, by its key; None for too many to count.
+    Nobody acts on all jobs of the platform's own types."""
+    own = registry.system_types()
+    wanted = [(type_, each.key) for each in causes for type_ in each.types if type_ not in own]
     found: dict[str, int | None] = {}
     for (_type, key), states in states_of(wanted).items():
         known = found.get(key, 0)
