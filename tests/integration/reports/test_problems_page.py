@@ -187,12 +187,12 @@ def test_activity_names_the_problem_that_somebody_remarked_on(admin_client: Clie
 
     paused = "sms is paused by ann since 12:34; no job waits"
     assert told() == [
-        f"marked the problem “{paused}” as seen",
-        f"snoozed the problem “{paused}”",
-        f"marked the problem “{DARK}” as solved",
+        f"marked as seen: {paused}",
+        f"snoozed: {paused}",
+        f"marked as solved: {DARK}",
     ]
     chinese = told(**{"accept-language": "zh-hans"})
-    assert chinese[2] == f"把问题“{DARK}”标为已解决"
+    assert chinese[2] == f"标为已解决：{DARK}"
     assert "ann" in chinese[0] and "is paused" not in chinese[0]
 
 

@@ -110,16 +110,16 @@ words.register(
             _("Problem seen"),
             "visibility",
             "info",
-            said=_("marked the problem “{problem}” as seen"),
+            said=_("marked as seen: {problem}"),
         ),
         "problem_snoozed": words.Event(
-            _("Problem snoozed"), "snooze", "info", said=_("snoozed the problem “{problem}”")
+            _("Problem snoozed"), "snooze", "info", said=_("snoozed: {problem}")
         ),
         "problem_solved": words.Event(
             _("Problem solved"),
             "check_circle",
             "success",
-            said=_("marked the problem “{problem}” as solved"),
+            said=_("marked as solved: {problem}"),
         ),
         "problem_back": words.Event(_("Problem back again"), "undo", "warning"),
     },
