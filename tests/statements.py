@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.jobs.services.type_snapshots import type_snapshots
 
+_LIMITED = re.compile(r"^SET STATEMENT max_statement_time = [\d.]+ FOR ")
 # Those by which jobs that wait or run are found, on MariaDB and on SQLite.
 OPEN_JOBS = {
     *("job_blocked", "job_claim", "job_due", "job_claim_ready", "job_due_scheduled"),
@@ -31,8 +32,9 @@ def asked(sql: str) -> list[tuple[Any, ...]]:
 
 
 def sent_by(action: Callable[[], Any]) -> list[str]:
-    """The statements that the action sends, in their order. What is in a cache stays there, and the
-    lease of ids lasts: on a busy machine one of two actions that are compared would renew it."""
+    """The statements that the action sends, in their order, without their limits of time. What is
+    in a cache stays there, and the lease of ids lasts: on a busy machine one of two actions that
+    are compared would renew it."""
     early = SimpleNamespace(monotonic=lambda: 0.0)
     with (
         patch("apps.common.ttl_cache.time", early),
@@ -43,7 +45,7 @@ def sent_by(action: Callable[[], Any]) -> list[str]:
         CaptureQueriesContext(connection) as captured,
     ):
         action()
-    return [query["sql"] for query in captured]
+    return [_LIMITED.sub("", query["sql"]) for query in captured]
 
 
 def locking(statements: Iterable[str]) -> list[str]:
