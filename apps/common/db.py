@@ -216,18 +216,24 @@ def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any
     Each may have an order and a limit of its own. MariaDB/MySQL takes them in parentheses, where a
     subquery would be written to a table and read again; SQLite knows no such parentheses.
     """
-    form = "({})" if connection.vendor == "mysql" else "SELECT * FROM ({})"
     some: list[str] = []
     values: list[Any] = []
     for select, given in parts:
         is_full = len(values) + len(given) > _PARAMETERS_AT_ONCE
         if some and (is_full or len(some) == _PARTS_AT_ONCE):
-            yield from fetch(" UNION ALL ".join(some), values)
+            yield from fetch(_union(some), values)
             some, values = [], []
-        some.append(form.format(select))
+        some.append(select)
         values += given
     if some:
-        yield from fetch(" UNION ALL ".join(some), values)
+        yield from fetch(_union(some), values)
+
+
+def _union(selects: Sequence[str]) -> str:
+    if len(selects) == 1:
+        return selects[0]
+    form = "({})" if connection.vendor == "mysql" else "SELECT * FROM ({})"
+    return " UNION ALL ".join(map(form.format, selects))
 
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:

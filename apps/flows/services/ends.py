@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import Max
 
 from apps.common import clock
-from apps.common.db import apart, fetch, instant, placeholders, repeatable, table
+from apps.common.db import apart, fetch, fetch_each, instant, repeatable, table
 from apps.common.messages import Message
 from apps.common.parts import Span
 from apps.common.rows import update_rows
@@ -23,18 +23,18 @@ MAX_DUE = 500
 
 def concerned(parts: Collection[int]) -> list[int]:
     """The runs that may go on now that something has ended, or left its end, that was part of these
-    steps. Whoever commits last sees no open job, because it looks after its own commit."""
-    rows = fetch(
-        f"SELECT id, run_id, first, last, state FROM {table(FlowStep)} "
-        f"WHERE id IN ({placeholders(len(parts))})",
-        [*parts],
-    )
+    steps. Whoever commits last sees no open job, because it looks after its own commit.
+
+    A SELECT for each step, in one statement: with the step's number in it the range of its jobs is
+    known to the planner, which looks from behind there only.
+    """
+    job = programs.open_job("j", "s.first", "s.last", "s.id")
+    one = f"SELECT s.run_id, s.state, ({job}) FROM {table(FlowStep)} s WHERE s.id = %s"
     return sorted(
         {
             run
-            for step, run, first, last, state in rows
-            if state == joins.FAILED
-            or (state == joins.ACTIVE and not programs.is_open(first, last, step))
+            for run, state, is_open in fetch_each((one, [step]) for step in parts)
+            if state == joins.FAILED or (state == joins.ACTIVE and not is_open)
         }
     )
 

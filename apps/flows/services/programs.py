@@ -85,13 +85,19 @@ def is_open(first: int | None, last: int | None, step: int) -> bool:
 
 
 def open_among(ranges: Sequence[tuple[int, int, int]]) -> set[int]:
-    """The steps of which a job is open, among some with the first and the last of their jobs. From
-    behind: jobs are taken in the order of numbers."""
-    one = (
-        f"SELECT part_of FROM {table(Job)}{force_index('PRIMARY')} WHERE {_IN_RANGE} "
-        "AND finished_at IS NULL ORDER BY id DESC LIMIT 1"
-    )
+    """The steps of which a job is open, among some with the first and the last of their jobs."""
+    one = open_job("j", "%s", "%s", "%s")
     return {step for (step,) in fetch_each((one, each) for each in ranges)}
+
+
+def open_job(alias: str, first: str, last: str, step: str) -> str:
+    """The SELECT of the step, if one of its jobs is open: `alias` is the job, the others are values
+    in SQL. From behind: jobs are taken in the order of numbers."""
+    return (
+        f"SELECT {alias}.part_of FROM {table(Job)} {alias}{force_index('PRIMARY')} "
+        f"WHERE {alias}.id BETWEEN {first} AND {last} AND {alias}.part_of = {step} "
+        f"AND {alias}.finished_at IS NULL ORDER BY {alias}.id DESC LIMIT 1"
+    )
 
 
 def counts_of(row: FlowStep) -> Counter[str]:
