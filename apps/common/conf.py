@@ -19,10 +19,11 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.common.durations import SECONDS
+
 T = TypeVar("T")
 
 _ROOT = Path(__file__).resolve().parents[2]
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -31,7 +32,7 @@ def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,9})([smhd]?)", text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 6h or 7d")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    return timedelta(seconds=int(match[1]) * SECONDS[match[2] or "s"])
 
 
 def parse_size(text: str) -> int:

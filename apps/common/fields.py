@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -64,3 +65,8 @@ class UtcNow(models.Func):
         # The form of the times that Django writes there; the text is formatted twice.
         form = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
         return self.as_sql(compiler, connection, template=form, **context)
+
+
+def default_time_zone() -> str:
+    """The default of columns: the time zone of the installation."""
+    return str(settings.TIME_ZONE)

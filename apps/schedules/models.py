@@ -8,14 +8,13 @@ from functools import cached_property
 from itertools import islice
 from typing import ClassVar
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.fields import KeyField, References
+from apps.common.fields import KeyField, References, default_time_zone
 from apps.common.messages import Message
 from apps.common.zones import parse_zone
 from apps.dispatch.models import RotateTask
@@ -42,10 +41,6 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def not_deleted(self) -> ScheduleQuerySet:
         """The schedules that are not deleted."""
         return self.exclude(status=Schedule.Status.DELETED)
-
-
-def default_time_zone() -> str:
-    return str(settings.TIME_ZONE)
 
 
 class Schedule(Edited):

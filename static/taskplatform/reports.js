@@ -33,14 +33,14 @@
 
   function duration(ms) {
     if (ms === null || ms === undefined) return "–";
-    if (ms > 0 && ms < 1000) return words.ms.replace("%s", Math.round(ms));
-    if (ms < 9950) return words.s.replace("%s", +(ms / 1000).toFixed(1));
+    if (ms > 0 && ms < 1000) return words.ms.replace("{count}", Math.round(ms));
+    if (ms < 9950) return words.s.replace("{count}", +(ms / 1000).toFixed(1));
     // As the server says it: of two units at most.
     let left = Math.round(ms / 1000);
     const parts = [];
     for (const [unit, size] of [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]]) {
       const number = Math.floor(left / size);
-      if (number && parts.length < 2) parts.push(words[unit].replace("%s", number));
+      if (number && parts.length < 2) parts.push(words[unit].replace("{count}", number));
       else if (parts.length) break;
       left %= size;
     }

@@ -13,7 +13,7 @@ from apps.common import clock, ids
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import queue, retention
-from apps.dispatch.services.state import state_by_name
+from apps.dispatch.services.executor_state import state_by_name
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import people
 from tests.benchmark.dispatch_http import over_http, scenarios

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 
+from apps.common.durations import SECONDS
 from apps.common.errors import FieldError, Invalid
 from apps.common.messages import Message as _
 from apps.common.messages import joined
@@ -15,7 +16,6 @@ from apps.common.readers import is_key
 
 MAX_NAME_CHARACTERS = 100
 MAX_NAMES = 1000
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _EXECUTOR = re.compile(r"[ug]id_[A-Za-z0-9_.@-]{1,124}")
 
@@ -56,7 +56,7 @@ class Rate:
                     text=text,
                 )
             )
-        return cls(int(match[1]), _UNITS[match[2]])
+        return cls(int(match[1]), SECONDS[match[2]])
 
 
 @dataclass(frozen=True, kw_only=True)

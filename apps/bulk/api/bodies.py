@@ -14,8 +14,7 @@ from apps.common.api.serializer_fields import (
     Text,
 )
 from apps.common.api.serializers import StrictSerializer
-from apps.dispatch.rules import task_verbs
-from apps.dispatch.rules import verbs as dispatch_verbs
+from apps.dispatch.rules import dispatch_verbs, task_verbs
 from apps.dispatch.services.filtered import DispatchFilters, OnceTaskFilters, RotateTaskFilters
 from apps.jobs.rules import verbs
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY

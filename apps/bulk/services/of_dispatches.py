@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
 from apps.common.filtering import RowFilter
 from apps.dispatch.models import Dispatch
-from apps.dispatch.rules import verbs as of
+from apps.dispatch.rules import dispatch_verbs as of
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import DispatchFilters, keys_if_few
 from apps.jobs.models import Bounds

@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from apps.common import clock
 from apps.common.admin.html import bullets, noted
+from apps.common.durations import in_units
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.zones import offset_name
@@ -228,8 +229,7 @@ def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
 
 
 def short_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
-    """The instant as lists show it: `20:10` today, `Wed 19:55` within seven days, `12 Nov` before
-    and `12 Dec 09:00` after; the whole of it as a tooltip, also in the zone `also`."""
+    """The instant as `short_text`, with the whole of it as a tooltip, also in the zone `also`."""
     local = _local(instant)
     whole = plain_time(instant)
     if also is not None and (other := instant.astimezone(also)).utcoffset() != local.utcoffset():
@@ -238,11 +238,14 @@ def short_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
         '<time datetime="{}" title="{}">{}</time>',
         f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         whole,
-        _short(local, _local(clock.now())),
+        short_text(instant),
     )
 
 
-def _short(local: datetime, now: datetime) -> str:
+def short_text(instant: datetime) -> str:
+    """The instant as lists and sentences say it: `20:10` today, `Wed 19:55` within seven days,
+    `12 Nov` before and `12 Dec 09:00` after."""
+    local, now = _local(instant), _local(clock.now())
     clock_shown, days = f"{local:%H:%M}", (local.date() - now.date()).days
     if not days:
         return clock_shown
@@ -277,30 +280,16 @@ def duration_of(milliseconds: int) -> str:
     """`340 ms`, `1.8 s`, `38 s`, `2 min 19 s`, `1 h`, `2 d 3 h`: as precise as people need it."""
     sign, length = "-" if milliseconds < 0 else "", abs(milliseconds)
     if 0 < length < 1000:
-        return _("%d ms") % milliseconds
+        return _("{count} ms").format(count=milliseconds)
     tenths = Decimal(length).scaleb(-3).quantize(Decimal("0.1"))
     if tenths < 10:
-        return sign + in_units(tenths)
+        return sign + in_units(tenths).translated(_)
     seconds = Decimal((length + 500) // 1000)
     # Two units at most; the rest below the second one is left out.
     for unit, smaller in ((86_400, 3_600), (3_600, 60)):
         if seconds >= unit:
-            return sign + in_units(seconds - seconds % smaller)
-    return sign + in_units(seconds)
-
-
-def in_units(seconds: Decimal) -> str:
-    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: the duration to its last unit."""
-    days, left = divmod(seconds, 86_400)
-    hours, left = divmod(left, 3_600)
-    minutes, left = divmod(left, 60)
-    parts = [
-        _("%s d") % days if days else "",
-        _("%s h") % hours if hours else "",
-        _("%s min") % minutes if minutes else "",
-        _("%s s") % f"{left.normalize():f}" if left or not seconds else "",
-    ]
-    return " ".join(filter(None, parts))
+            return sign + in_units(seconds - seconds % smaller).translated(_)
+    return sign + in_units(seconds).translated(_)
 
 
 def size_of(count: float) -> str:

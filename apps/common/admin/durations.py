@@ -1,4 +1,4 @@
-"""Durations as people type and read them: `90`, `1 min 30 s`, `2h`; stored as seconds."""
+"""Durations in forms: `90`, `1 min 30 s`, `2h`; stored as seconds."""
 
 from __future__ import annotations
 
@@ -10,44 +10,18 @@ from django import forms
 from django.utils.translation import gettext as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin.display import in_units, shown_text
+from apps.common.admin.display import shown_text
+from apps.common.durations import in_units, seconds_of
 
 # The longest that a column holds, some 68 years.
 LONGEST = 2_147_483_647
-_UNITS = {
-    86_400: ("d", "day", "days", "天", "日"),
-    3_600: ("h", "hr", "hrs", "hour", "hours", "小时", "时"),
-    60: ("m", "min", "mins", "minute", "minutes", "分", "分钟"),
-    1: ("s", "sec", "secs", "second", "seconds", "秒"),
-}
-_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
-_PART = re.compile(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*([^\W\d_]*)\s*")
 # The end of the labels of columns of seconds.
 _UNIT_OF_LABEL = re.compile(r"\s*[(（](?:s|秒)[)）]$")
 
 
-def seconds_of(text: str) -> Decimal:
-    """The seconds of `90`, `1 min 30 s`, `2h` or `1.5 d`; ValueError for any other text."""
-    whole, place, parts = Decimal(), 0, 0
-    while place < len(text):
-        part = _PART.match(text, place)
-        if part is None:
-            raise ValueError(text)
-        number, unit = Decimal(part[1]), part[2].lower()
-        # A number alone is of seconds.
-        is_alone = not parts and part.end() == len(text)
-        if unit not in _SECONDS and not (unit == "" and is_alone):
-            raise ValueError(text)
-        whole += number * _SECONDS.get(unit, 1)
-        place, parts = part.end(), parts + 1
-    if not parts:
-        raise ValueError(text)
-    return whole
-
-
 def written(seconds: float) -> str:
     """`2 h`, `1 min 30 s`, `0.5 s`: nothing is lost, and `seconds_of` reads it."""
-    return in_units(Decimal(str(seconds)))
+    return in_units(Decimal(str(seconds))).translated(_)
 
 
 def without_unit(label: str) -> str:

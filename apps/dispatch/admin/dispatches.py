@@ -52,7 +52,8 @@ from apps.dispatch.admin.people import person_column
 from apps.dispatch.admin.summary_fields import summary_fields
 from apps.dispatch.models import TASK_MODELS, AnyDispatch, ArchivedDispatch, Dispatch, Template
 from apps.dispatch.models.dispatch import IS_OPEN
-from apps.dispatch.rules import names, verbs
+from apps.dispatch.rules import dispatch_verbs as verbs
+from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import (
     ArchivedDispatchFilters,

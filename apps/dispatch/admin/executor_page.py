@@ -25,8 +25,8 @@ from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.people import person
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
+from apps.dispatch.services.executor_state import ExecutorState, state_of
 from apps.dispatch.services.queue import entry_of, rebuilt, window_at
-from apps.dispatch.services.state import ExecutorState, state_of
 
 MAX_LISTED = 200
 MAX_DISPATCHES = 20

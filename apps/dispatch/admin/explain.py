@@ -43,9 +43,9 @@ from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import life, policy
 from apps.dispatch.rules.explain import Explanation
 from apps.dispatch.rules.task import read_label
+from apps.dispatch.services.executor_state import state_of
 from apps.dispatch.services.explain import Example, Group, explain, why_nothing
 from apps.dispatch.services.parts import parts
-from apps.dispatch.services.state import state_of
 from apps.dispatch.services.tasks import find_task
 
 EXPLAIN_URL = "admin:dispatch_executor_explain"

@@ -18,10 +18,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import listed, plain_time, shown_text, translate
-from apps.common.admin.durations import seconds_of, written
+from apps.common.admin.durations import written
 from apps.common.admin.html import joined
 from apps.common.admin.service import DRAFT
 from apps.common.admin.who import Known
+from apps.common.durations import seconds_of
 from apps.common.errors import PlatformError
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.preview import may_view

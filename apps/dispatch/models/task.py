@@ -9,7 +9,6 @@ from itertools import islice
 from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
@@ -17,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.common import clock
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, default_time_zone
 from apps.common.messages import Message
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
@@ -247,10 +246,6 @@ class OnceTask(Task):
     @property
     def planned(self) -> plan.Planned:
         return self._planned(self.start_at, self.end_at)
-
-
-def default_time_zone() -> str:
-    return str(settings.TIME_ZONE)
 
 
 class RotateTask(Task):

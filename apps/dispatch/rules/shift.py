@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from apps.common.durations import SECONDS
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.dispatch.rules.recurrence import Recurrence
@@ -14,7 +15,6 @@ MAX_SHIFT = timedelta(days=366)
 
 _SHIFT = re.compile(r"([+-]?)((?:[0-9]{1,9}[smhdw])+)")
 _PART = re.compile(r"([0-9]+)([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800}
 
 
 def parse_shift(text: str, *, field: str = "by") -> timedelta:
@@ -29,7 +29,7 @@ def parse_shift(text: str, *, field: str = "by") -> timedelta:
             _("{text!r} is not a shift; write for example +2h, -30m or +1d12h.", text=text[:40]),
         )
     sign = -1 if match[1] == "-" else 1
-    seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(match[2]))
+    seconds = sum(int(count) * SECONDS[unit] for count, unit in _PART.findall(match[2]))
     if not 0 < seconds <= MAX_SHIFT.total_seconds():
         raise Invalid.field(
             field,
@@ -46,7 +46,7 @@ def written_shift(seconds: int) -> str:
     """The shift as people write it: `+1d12h`."""
     text, left = "-" if seconds < 0 else "+", abs(seconds)
     for unit in "wdhms":
-        count, left = divmod(left, _SECONDS[unit])
+        count, left = divmod(left, SECONDS[unit])
         text += f"{count}{unit}" if count else ""
     return text
 

@@ -1,4 +1,4 @@
-"""The verbs for many tasks at once, and the reasons why a task in some state is left out."""
+"""The verbs for tasks, and the reasons why a task in some state is left out."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from apps.dispatch.rules.past import Past
 from apps.dispatch.rules.policy import ALREADY_TAKEN, RETRY_SAME, PastDispatch
 from apps.dispatch.rules.queue import Candidate, Identity
 from apps.dispatch.services import queue
+from apps.dispatch.services.executor_state import ExecutorState
 from apps.dispatch.services.past import handed_of, past_of
-from apps.dispatch.services.state import ExecutorState
 
 # Candidates whose facts are read at once; usually one of the first is free.
 _FIRST_CHUNK = 16

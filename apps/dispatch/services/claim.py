@@ -22,7 +22,7 @@ from apps.dispatch.models import (
 )
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.candidates import Eligible
-from apps.dispatch.services.state import ExecutorState
+from apps.dispatch.services.executor_state import ExecutorState
 from apps.journal import services as journal
 from apps.journal.models import Source
 

@@ -20,10 +20,10 @@ from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.past import Past
 from apps.dispatch.rules.policy import OK
 from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
+from apps.dispatch.services.executor_state import state_of, states_of
 from apps.dispatch.services.filtered import reaching
 from apps.dispatch.services.outlook import candidates_of, held_of
 from apps.dispatch.services.past import handed_of, past_of, pasts_of
-from apps.dispatch.services.state import state_of, states_of
 
 # Tasks of each kind that are looked at: of once tasks, those due first.
 MAX_TASKS = 1000

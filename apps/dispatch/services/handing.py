@@ -33,9 +33,9 @@ from apps.dispatch.rules.queue import Candidate, candidate_of
 from apps.dispatch.services.candidates import Eligible
 from apps.dispatch.services.claim import Lost, claim
 from apps.dispatch.services.ending import end, expire_if_due, note
+from apps.dispatch.services.executor_state import ExecutorState, state_of
 from apps.dispatch.services.explain import explain_people
 from apps.dispatch.services.find import existing_dispatch
-from apps.dispatch.services.state import ExecutorState, state_of
 from apps.journal import services as journal
 
 ASKED_AGAIN = "asked_again"

@@ -15,9 +15,9 @@ from apps.dispatch.rules.policy import FINISH, KEEP, SINGLE, Policy
 from apps.dispatch.rules.preview import Item, steps_of_group, steps_of_user
 from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window
+from apps.dispatch.services.executor_state import ExecutorState, states_of
 from apps.dispatch.services.past import past_in_all, pasts_of
 from apps.dispatch.services.queue import plan_of, window_at
-from apps.dispatch.services.state import ExecutorState, states_of
 
 # Once tasks of an executor read beyond those that are due already.
 MAX_AHEAD = 2000

@@ -22,8 +22,8 @@ from apps.dispatch.services import ending
 from apps.dispatch.services.candidates import Candidates
 from apps.dispatch.services.claim import Lost, claim
 from apps.dispatch.services.ending import State, end, expire_if_due, note
+from apps.dispatch.services.executor_state import ExecutorState, caller, state_of
 from apps.dispatch.services.find import find_own
-from apps.dispatch.services.state import ExecutorState, caller, state_of
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry, Source
 

@@ -26,7 +26,7 @@ from apps.dispatch.rules.policy import OPEN, RETRY_SAME, Policy
 from apps.dispatch.rules.queue import Queue, Versions
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window, window
-from apps.dispatch.services.state import ExecutorState, state_of
+from apps.dispatch.services.executor_state import ExecutorState, state_of
 from apps.journal.services.edit import record_edit
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.

@@ -16,9 +16,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import labelled, listed, translate
-from apps.common.admin.durations import seconds_of, written
+from apps.common.admin.durations import written
 from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.key_choice import KeyInput
+from apps.common.durations import seconds_of
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import Checker
 from apps.common.readers import read_integer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
+from apps.common.durations import in_units
 from apps.common.json.diff import diff
 from apps.common.json_rules import canonical, is_same
 from apps.common.messages import Message
@@ -36,16 +38,10 @@ _PARTS = {
     "title": _("title"),
     "template": _("template"),
 }
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-def _duration(seconds: int) -> str:
-    """`1 h 30 min`"""
-    parts = []
-    for unit, length in _UNITS:
-        count, seconds = divmod(seconds, length)
-        parts += [f"{count} {unit}"] if count else []
-    return " ".join(parts)
+def _duration(seconds: int) -> Message:
+    return in_units(Decimal(seconds))
 
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {

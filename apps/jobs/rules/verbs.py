@@ -1,4 +1,4 @@
-"""The verbs for many jobs at once, and the reasons why a job in some state is left out."""
+"""The verbs for jobs, and the reasons why a job in some state is left out."""
 
 from __future__ import annotations
 

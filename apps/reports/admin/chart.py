@@ -62,11 +62,11 @@ def words() -> dict[str, str]:
     return {
         "rate": capfirst(str(RATE.title)),
         # The number comes in place of the mark.
-        "ms": gettext("%s ms"),
-        "s": gettext("%s s"),
-        "min": gettext("%s min"),
-        "h": gettext("%s h"),
-        "d": gettext("%s d"),
+        "ms": gettext("{count} ms"),
+        "s": gettext("{count} s"),
+        "min": gettext("{count} min"),
+        "h": gettext("{count} h"),
+        "d": gettext("{count} d"),
     }
 
 

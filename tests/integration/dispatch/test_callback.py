@@ -20,9 +20,9 @@ from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import ending, pull
 from apps.dispatch.services.claim import Lost, claim
+from apps.dispatch.services.executor_state import state_of
 from apps.dispatch.services.invariants import CHECKS
 from apps.dispatch.services.pull import Nothing
-from apps.dispatch.services.state import state_of
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.caches import TwoProcesses

@@ -17,8 +17,8 @@ from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import candidates, executors, pull, queue, tasks
 from apps.dispatch.services.claim import claim
+from apps.dispatch.services.executor_state import state_by_name, state_of
 from apps.dispatch.services.pull import Nothing
-from apps.dispatch.services.state import state_by_name, state_of
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.caches import TwoProcesses, clear_caches

@@ -18,7 +18,7 @@ from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import candidates, executors, past, pull, queue, tasks
 from apps.dispatch.services.claim import claim
-from apps.dispatch.services.state import state_of
+from apps.dispatch.services.executor_state import state_of
 from tests import factories
 from tests.callback import end, finish, take_next, title_of
 

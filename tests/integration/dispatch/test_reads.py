@@ -21,8 +21,8 @@ from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.rules.window import Window
+from apps.dispatch.services.executor_state import state_of
 from apps.dispatch.services.queue import plan_of
-from apps.dispatch.services.state import state_of
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry
 from tests import factories

@@ -11,13 +11,13 @@ from django.urls import reverse
 
 from apps.access.services import create_client
 from apps.common import clock
+from apps.common.admin.display import short_text
 from apps.common.leases import sweep_lease
 from apps.common.models import SweepLease
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, TypeState, Worker
 from apps.jobs.services import register
 from apps.reports.admin.overview import figures as module
-from apps.reports.admin.overview.times import short_time
 from apps.reports.models import StandingMinute
 from apps.reports.sweeps import note_standing
 from tests import factories
@@ -139,7 +139,7 @@ def test_groups_are_listed_by_what_they_have_to_fill(
     words = [re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", row)).strip() for row in rows]
     assert words == [
         f"Night shift 2 1 of 2 ends {now + hour:%H:%M}",
-        f"gid_without_end 1 0 of 1 ends {short_time(now - hour + timedelta(days=7))}",
+        f"gid_without_end 1 0 of 1 ends {short_text(now - hour + timedelta(days=7))}",
         "gid_full 1 1 of 1 full",
         f"gid_soon 1 0 of 1 starts {now + hour:%H:%M}",
     ]

@@ -11,12 +11,12 @@ import pytest
 from django.utils import timezone, translation
 
 from apps.common.admin.display import (
-    _short,
     duration_of,
     plain_time,
     pretty_json,
     progress_bar,
     quota_bar,
+    short_text,
     short_time,
     shown_text,
     shown_time,
@@ -25,6 +25,7 @@ from apps.common.admin.html import bullets, link, noted, table
 from apps.common.admin.timeline import Moment, render_timeline
 from apps.common.admin.who import initials, who
 from apps.common.masking import MASK
+from tests.frozen import FrozenClock
 from tests.processes import ROOT
 
 
@@ -174,9 +175,10 @@ def test_links_have_one_home() -> None:
     ]
 
 
-@pytest.mark.usefixtures("frozen_clock")
-def test_short_times_say_no_more_than_is_needed(subtests: pytest.Subtests) -> None:
-    now = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
+def test_short_times_say_no_more_than_is_needed(
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    frozen_clock.move_to(datetime(2026, 11, 26, 12, 0, tzinfo=UTC))
     for at, english, chinese in (
         (datetime(2026, 11, 26, 20, 10), "20:10", "20:10"),
         (datetime(2026, 11, 25, 19, 55), "Wed 19:55", "星期三 19:55"),
@@ -187,7 +189,7 @@ def test_short_times_say_no_more_than_is_needed(subtests: pytest.Subtests) -> No
     ):
         for language, text in (("en", english), ("zh-hans", chinese)):
             with subtests.test(at=at, language=language), translation.override(language):
-                assert _short(at.replace(tzinfo=UTC), now) == text
+                assert short_text(at.replace(tzinfo=UTC)) == text
                 html = short_time(at.replace(tzinfo=UTC))
                 assert f'datetime="{at:%Y-%m-%dT%H:%M:%S}Z"' in html
                 assert "UTC" in html

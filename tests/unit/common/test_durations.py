@@ -8,7 +8,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import translation
 
-from apps.common.admin.durations import LONGEST, DurationField, seconds_of, written
+from apps.common.admin.durations import LONGEST, DurationField, written
+from apps.common.durations import seconds_of
 
 READ = {
     **{"90": 90, " 90 s ": 90, "1 min 30 s": 90, "1min30s": 90, "1m 30S": 90, "1.5 min": 90},

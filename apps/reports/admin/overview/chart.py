@@ -14,7 +14,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.reports.admin.overview.times import short_time
+from apps.common.admin.display import short_text
 from apps.reports.admin.sparkline import round_above
 from apps.reports.services.lately import STEPS, Window
 
@@ -113,7 +113,7 @@ def _drawn(
         mark = format_html(
             '<span class="chart-mark" style="left:{}%"><span>{}</span></span>',
             f"{share:.1f}",
-            gettext("%s alert") % short_time(alert_at),
+            gettext("%s alert") % short_text(alert_at),
         )
     label = escape(_words(jobs, dispatches))
     return SafeString(
@@ -151,7 +151,7 @@ def _share(window: Window, at: datetime | None) -> float | None:
 
 def _figures(start: datetime, count: int, failed: int) -> str:
     return gettext("%(time)s: %(ended)s ended, %(failed)s failed") % {
-        "time": short_time(start),
+        "time": short_text(start),
         "ended": f"{count:,}",
         "failed": f"{failed:,}",
     }
@@ -162,6 +162,6 @@ def _times(hours: int, begins: Sequence[datetime]) -> str:
     named = []
     for place in range(0, len(begins), each):
         share, local = 100 * place / len(begins), localtime(begins[place])
-        text = f"{local:%H:%M}" if hours < 168 else short_time(begins[place])
+        text = f"{local:%H:%M}" if hours < 168 else short_text(begins[place])
         named.append(f'<span style="left:{share:.1f}%">{escape(text)}</span>')
     return "".join(named)

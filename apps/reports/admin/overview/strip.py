@@ -9,10 +9,10 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 
-from apps.common.admin.display import shown_actor, translate
+from apps.common.admin.display import short_text, shown_actor, translate
 from apps.reports.admin.overview.remarks import MAY_REMARK, REMARKS
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.times import short_time, worded
+from apps.reports.admin.overview.times import worded
 from apps.reports.services import counts_by_minute
 from apps.reports.watches.base import ADVICE, CRITICAL, HELD, WARNING
 from apps.reports.watches.troubles import Trouble, VisibleTroubles
@@ -75,16 +75,16 @@ def _head(found: VisibleTroubles, sees_all: bool) -> str:
     since = counts_by_minute.well_since() if sees_all else None
     if since is None:
         return gettext("All well")
-    return gettext("All well since %s") % short_time(since)
+    return gettext("All well since %s") % short_text(since)
 
 
 def _notes(found: VisibleTroubles) -> list[str]:
     notes = []
     worst = found.open[0].read.since if found.open else None
     if worst is not None:
-        notes.append(gettext("worst since %s") % short_time(worst))
+        notes.append(gettext("worst since %s") % short_text(worst))
     if found.snoozed and found.snoozed_until is not None:
-        until = short_time(found.snoozed_until)
+        until = short_text(found.snoozed_until)
         snoozed = ngettext(
             "%(count)d snoozed until %(at)s",
             "%(count)d snoozed, the first until %(at)s",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext
 
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import short_text, shown_text
 from apps.common.admin.html import list_url, page_url
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Executor, OnceTask
@@ -21,7 +21,6 @@ from apps.jobs.admin.type_tabs import now_url
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.times import short_time
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.columns import percent
 from apps.reports.services.fact_sheet import FactSheet
@@ -166,9 +165,9 @@ def _rank(each: _Group, now: datetime) -> tuple[int, datetime, int]:
 
 
 def _row(each: _Group, now: datetime, is_late: bool) -> GroupRow:
-    when, tone = gettext("ends %s") % short_time(each.end), "late" if is_late else ""
+    when, tone = gettext("ends %s") % short_text(each.end), "late" if is_late else ""
     if each.start > now:
-        when = gettext("starts %s") % short_time(each.start)
+        when = gettext("starts %s") % short_text(each.start)
     elif each.handed >= each.quota:
         when, tone = gettext("full"), "full"
     return GroupRow(

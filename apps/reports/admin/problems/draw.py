@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext, pgettext
 
-from apps.common.admin.display import listed, shown_actor, shown_text, translate
+from apps.common.admin.display import listed, short_text, shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.masking import redact
 from apps.dispatch.models import Dispatch
@@ -21,7 +21,7 @@ from apps.jobs.services.error_states import states_of
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.strip import SPOKEN
-from apps.reports.admin.overview.times import short_time, worded
+from apps.reports.admin.overview.times import worded
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.causes import Cause
 from apps.reports.services.titles import titles
@@ -83,7 +83,7 @@ class Drawing:
             why=" · ".join(filter(None, self._why(row))),
             newest=None if cause is None else _newest(cause),
             counts=[(f"{count:,}" if count else "–", _heat(count)) for count in row.counts[::-1]],
-            last="" if row.last is None else short_time(row.last),
+            last="" if row.last is None else short_text(row.last),
             button=ways[-1] if ways else None,
             others=ways[:-1],
             may_solve=cause is not None and row.state != SOLVED,
@@ -154,11 +154,11 @@ def remark(row: ProblemRow) -> str:
     """The remark on a row: who has seen, solved or snoozed it, when, and their note; or ""."""
     remark = row.remark
     if row.state == SNOOZED:
-        text = gettext("snoozed until %s") % short_time(row.until) if row.until else ""
+        text = gettext("snoozed until %s") % short_text(row.until) if row.until else ""
         return f"{text} · {shown_actor(remark.by)}" if remark is not None and remark.by else text
     if remark is None or not remark.by:
         return ""
-    values = {"person": shown_actor(remark.by), "at": short_time(remark.changed_at)}
+    values = {"person": shown_actor(remark.by), "at": short_text(remark.changed_at)}
     if remark.state == SEEN:
         text = gettext("%(at)s seen by %(person)s") % values
     else:

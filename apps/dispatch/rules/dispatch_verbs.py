@@ -1,4 +1,4 @@
-"""The verbs for many dispatches at once, and the reasons why one in some state is left out."""
+"""The verbs for dispatches, and the reasons why one in some state is left out."""
 
 from __future__ import annotations
 
