@@ -28,8 +28,8 @@ from apps.journal.admin.entries import people_of
 from apps.journal.admin.filters import person_of
 from apps.journal.admin.subjects import Names, names_of, page_of
 from apps.journal.models import JournalEntry
-from apps.journal.services.undo import UNDONE
-from taskplatform.sentences import sentence, told_by
+from apps.journal.services.undo import UNDONE, is_offered
+from taskplatform.sentences import changes, sentence, told_by
 
 ACTIVITY_URL = "activity"
 # Entries that a page reads at most; accounts that are offered, the last signed in first.
@@ -143,6 +143,7 @@ def _row(
         "who": shown_actor(newest.actor),
         "by": newest.person,
         "sentence": sentence([*subjects.values()], names, whom, shows_payload),
+        "changes": changes(newest, whom, shows_payload),
         "count": len(subjects),
         "reason": shown_text(words.reason_of(newest.reason), limit=MAX_REASON),
         "url": page_url(JournalEntry, newest.pk),
@@ -153,8 +154,11 @@ def _row(
 # --- undo -----------------------------------------------------------------------------------------
 def _undo_url(request: HttpRequest, deeds: Deeds) -> str:
     """The page that undoes the acts; "" where there is none for this person."""
-    newest, oldest = deeds.entries[0], deeds.entries[-1]
+    fresh = [entry for entry in deeds.entries if is_offered(entry.at)]
+    if not fresh or len(fresh) > MAX_ROWS:
+        return ""
+    newest, oldest = fresh[0], fresh[-1]
     deed = deed_of(newest, oldest.pk)
-    if deed is None or not newest.person or len(deeds.entries) > MAX_ROWS:
+    if deed is None or not newest.person:
         return ""
     return deed_url(deed) if request.user.has_perm(deed.does.permission) else ""

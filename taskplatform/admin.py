@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.common.admin.display import time_column
 from apps.common.admin.machine_rows import MachineRowAdmin
@@ -18,12 +19,14 @@ from apps.dispatch.models import Executor, OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
-from apps.journal.admin.words import CHANGED, Event, register
+from apps.journal.admin.words import CHANGED, Event, listed_each, register
 from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.services.titles import titles
 from apps.schedules.models import Schedule
+from taskplatform import exports
 from taskplatform.accounts import GroupAdmin, UserAdmin
+from taskplatform.roles import title_of
 
 
 class OperatorsJournalAdmin(JournalEntryAdmin):
@@ -37,8 +40,11 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         may_see = request.user.has_perm("dispatch.view_oncetask")
         is_limited = OperatorScope.names_of(request.user) is not None
         known = titles([row.type_or_task for row in rows]) if may_see and not is_limited else {}
+        files = exports.files_of(rows)
         for row in rows:
             row.task_title = known.get(row.type_or_task, "")
+            if row.pk in files:
+                row.reason = exports.words_of(files[row.pk])
 
     def named(self, entry: JournalEntry) -> tuple[str, str]:
         """People know a task by its title, not by `once:12`."""
@@ -124,25 +130,39 @@ register(
         "role_changed": Event(_("Role changed"), "edit", "info", said=CHANGED),
         "role_deleted": Event(_("Role deleted"), "delete", "danger", said=_("deleted {what}")),
         "roles_given": Event(
-            _("Roles given"), "add_circle", "warning", said=_("gave {what} the roles {given}")
+            _("Roles given"),
+            "add_circle",
+            "warning",
+            said=ngettext_lazy("gave {what} the role {given}", "gave {what} the roles {given}"),
+            counts="given",
         ),
         "roles_taken": Event(
             _("Roles taken"),
             "do_not_disturb_on",
             "warning",
-            said=_("took the roles {taken} from {what}"),
+            said=ngettext_lazy(
+                "took the role {taken} from {what}", "took the roles {taken} from {what}"
+            ),
+            counts="taken",
         ),
         "permissions_given": Event(
             _("Permissions given"),
             "add_circle",
             "warning",
-            said=_("gave {what} the permissions {given}"),
+            said=ngettext_lazy(
+                "gave {what} the permission {given}", "gave {what} the permissions {given}"
+            ),
+            counts="given",
         ),
         "permissions_taken": Event(
             _("Permissions taken"),
             "do_not_disturb_on",
             "warning",
-            said=_("took the permissions {taken} from {what}"),
+            said=ngettext_lazy(
+                "took the permission {taken} from {what}",
+                "took the permissions {taken} from {what}",
+            ),
+            counts="taken",
         ),
         "limit_set": Event(
             _("Limit set"), "visibility", "warning", said=_("limited what {what} may see")
@@ -164,7 +184,7 @@ register(
         "signed_out": Event(_("Signed out"), "logout", said=_("signed out")),
         "sign_in_failed": Event(_("Sign-in failed"), "error", "warning"),
         "sign_in_locked": Event(_("Sign-in locked"), "lock", "danger"),
-        "exported": Event(_("Exported"), "download", "info", said=_("exported a file")),
+        "exported": Event(_("Exported"), "download", "info", said=_("exported {file}")),
     },
     names={
         "given": _("given"),
@@ -172,6 +192,13 @@ register(
         "address": _("address"),
         "list": _("list"),
         "filters": _("filters"),
+        "file": _("file"),
+        "url": _("address"),
+    },
+    formatters={
+        "given": listed_each(title_of),
+        "taken": listed_each(title_of),
+        "file": exports.words_of,
     },
     pages={
         Source.PEOPLE: lambda entry: (

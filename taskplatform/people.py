@@ -51,7 +51,8 @@ class PeopleMiddleware:
         with acting(f"admin:{user.get_username()}"):
             response = self.get_response(request)
             if response.headers.get("Content-Disposition", "").startswith("attachment"):
-                _note("exported", user, reason=request.get_full_path())
+                data = {"file": getattr(response, "file", None), "url": request.get_full_path()}
+                _note("exported", user, data={name: data[name] for name in data if data[name]})
         return response
 
 
@@ -255,11 +256,9 @@ def _address_of(request: HttpRequest) -> str:
 
 
 # --- writing --------------------------------------------------------------------------------------
-def _note(
-    event: str, holder: Any, *, reason: str = "", data: Mapping[str, Any] | None = None
-) -> None:
+def _note(event: str, holder: Any, *, data: Mapping[str, Any] | None = None) -> None:
     if who := actor():
-        _write(event, _name_of(holder), holder.pk or 0, actor=who, reason=reason, data=data)
+        _write(event, _name_of(holder), holder.pk or 0, actor=who, data=data)
 
 
 @transaction.atomic

@@ -40,26 +40,43 @@ def sentence(
     entry = entries[0]
     event, facts = words.event_of(entry.event), _facts(entry)
     what = _what(entries, names, whom)
+    told = _told(event, facts)
+    # Entries of earlier releases lack facts that are told by now.
+    if not event.said or told - facts.keys():
+        return filled(gettext("{event}: {what}"), event=event.words, what=what)
 
     def shown(values: Mapping[str, Any], name: str) -> SafeString:
         return format_html("<bdi>{}</bdi>", shown_value(name, values, whom, shows_payload) or "–")
 
-    if not event.said:
-        return filled(gettext("{event}: {what}"), event=event.words, what=what)
     if not tells_changes(entry):
-        told = {name: shown(facts, name) for name in _told(event)}
-        return filled(str(event.said), what=what, **told)
+        values = {name: shown(facts, name) for name in told}
+        return filled(event.sentence(facts), what=what, **values)
     before, after = facts["before"], facts["after"]
-    changes = [
-        {"field": words.name_of(name), "old": shown(before, name), "new": shown(after, name)}
-        for name in sorted({*before, *after})
-    ]
-    if len(changes) == 1:
+    *fields, last = sorted({*before, *after})
+    if not fields:
         text = gettext("changed {field} of {what} from {old} to {new}")
-        return filled(text, what=what, **changes[0])
-    each = gettext("{field} from {old} to {new}")
-    shown_changes = _joined(filled(each, **change) for change in changes)
-    return filled(gettext("changed {what}: {changes}"), what=what, changes=shown_changes)
+        old, new = shown(before, last), shown(after, last)
+        return filled(text, field=words.name_of(last), what=what, old=old, new=new)
+    named = listed(map(words.name_of, fields))
+    text = gettext("changed {fields} and {last} of {what}")
+    return filled(text, fields=named, last=words.name_of(last), what=what)
+
+
+def changes(
+    entry: JournalEntry, whom: Mapping[str, Known], shows_payload: bool
+) -> list[tuple[str, str, str]]:
+    """What the sentence names without saying from what to what: the field, its old value and its
+    new one; [] where there is one, which is part of the sentence."""
+    if not tells_changes(entry):
+        return []
+    before, after = ((entry.data or {})[side] for side in ("before", "after"))
+    fields = sorted({*before, *after})
+
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return shown_value(name, values, whom, shows_payload) or "–"
+
+    found = [(words.name_of(name), shown(before, name), shown(after, name)) for name in fields]
+    return found if len(found) > 1 else []
 
 
 def told_by(entry: JournalEntry) -> str:
@@ -67,7 +84,8 @@ def told_by(entry: JournalEntry) -> str:
     facts = _facts(entry)
     if tells_changes(entry):
         return repr((facts["before"], facts["after"]))
-    return repr([facts.get(name) for name in _told(words.event_of(entry.event))])
+    told = sorted(_told(words.event_of(entry.event), facts))
+    return repr([facts.get(name) for name in told])
 
 
 def tells_changes(entry: JournalEntry) -> bool:
@@ -77,10 +95,10 @@ def tells_changes(entry: JournalEntry) -> bool:
     return is_edit and bool(data.get("before")) and bool(data.get("after"))
 
 
-def _told(event: words.Event) -> list[str]:
+def _told(event: words.Event, facts: Mapping[str, Any]) -> set[str]:
     """The facts of an entry that its sentence names."""
-    fields = (field for _text, field, *_rest in Formatter().parse(str(event.said)))
-    return [field for field in fields if field and field != "what"]
+    fields = (field for _text, field, *_rest in Formatter().parse(event.sentence(facts)))
+    return {field for field in fields if field and field != "what"}
 
 
 def _facts(entry: JournalEntry) -> dict[str, Any]:

@@ -8,22 +8,27 @@ from collections.abc import Callable
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
+from apps.bulk.services import runs
+from apps.bulk.services.selection import stored
+from apps.bulk.services.targets import target_of
 from apps.common import clock
 from apps.common.acting import acting
 from apps.common.admin.html import page_url
 from apps.dispatch.models import OnceTask, OperatorScope
 from apps.dispatch.services import bulk, queue, tasks
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job, JobType, bounds_of
 from apps.jobs.services import control, types
+from apps.journal.models import JournalEntry
 from apps.journal.services.edit import record_edit
 from tests import factories
 from tests.alerts import channel
 from tests.frozen import FrozenClock
+from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 from tests.pages import text_of
 
@@ -73,18 +78,82 @@ def test_each_act_is_a_sentence_with_the_kinds_and_names(admin_client: Client) -
         "paused job type mail",
         "rebuilt the queue of group gid_shops",
         "changed status of once tasks 北店, 南店, 东店 and 1 more from active to paused",
-        "changed once task Count: priority from 0 to 5, title from Count {all} <b> to Count",
+        "changed priority and title of once task Count",
     ]
-    assert "admin paused job type mail “Storm”" in seen(admin_client)
+    text = seen(admin_client)
+    assert "admin paused job type mail “Storm”" in text
+    assert "Count priority: 0 → 5 title: Count {all} <b> → Count" in text
     admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
-    assert told(admin_client)[:6] == [
+    assert told(admin_client) == [
         "取消了作业 mail · k-1 及另外 1 个",
-        "授予账号 bob 角色 Readers, Writers",
+        "授予账号 bob 角色 Readers、Writers",
         "创建了角色 Readers、Writers",
         "暂停了作业类型 mail",
         "重建了组 gid_shops 的队列",
         "把一次性任务 北店、南店、东店及另外 1 个的状态从有效改为已暂停",
+        "修改了一次性任务 Count 的优先级和标题",
     ]
+    assert "优先级： 0 → 5" in seen(admin_client)
+
+
+def test_one_role_and_one_permission_are_told_as_one(admin_client: Client) -> None:
+    bob = User.objects.create_user("bob")
+    operator = Group.objects.get(name="operator")
+    names = ["view_job", "view_jobtype"]
+    rights = Permission.objects.filter(codename__in=names).order_by("codename")
+    with acting("admin:admin"):
+        bob.groups.add(operator)
+        bob.groups.remove(operator)
+        bob.user_permissions.add(rights[0])
+        bob.user_permissions.add(*rights)
+
+    assert told(admin_client) == [
+        "gave account bob the permission jobs.view_jobtype",
+        "gave account bob the permission jobs.view_job",
+        "took the role operator from account bob",
+        "gave account bob the role operator",
+    ]
+    admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    assert told(admin_client)[2:] == ["收回了账号 bob 的角色操作员", "授予账号 bob 角色操作员"]
+
+
+def test_files_are_told_by_what_they_have(admin_client: Client, admin_user: User) -> None:
+    job_type()
+    jobs(2)
+    factories.user("uid_ann")
+    run = runs.start(
+        selection=stored(target_of("jobs"), {"type": "mail"}),
+        verb="cancel",
+        params={},
+        at_most=None,
+        actor="admin:admin",
+        reason="x",
+        bounds=bounds_of(admin_user),
+    )
+    carry_out(run)
+    for url in (
+        "/admin/jobs/job/export/?type=mail",
+        "/admin/dispatch/executor/export/",
+        "/admin/reports/csv/?source=job&by=type",
+        reverse("admin:bulk_bulkrun_csv", args=[run.pk]),
+    ):
+        assert admin_client.get(url).status_code == 200
+
+    files = [
+        f"2 rows of bulk run {run.pk} as CSV",
+        "the report “Jobs · By type” as CSV",
+        "1 person or group as CSV",
+        "2 jobs as CSV",
+    ]
+    assert told(admin_client)[:4] == [f"exported {file}" for file in files]
+    everything = text_of(admin_client.get(reverse("admin:journal_journalentry_changelist")))
+    assert [file for file in files if file not in everything] == []
+    assert "/export/" not in seen(admin_client) + everything
+    admin_client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    assert told(admin_client)[3] == "导出了 2 条作业（CSV）"
+    # As earlier releases have told it.
+    JournalEntry.objects.filter(event="exported").update(data=None)
+    assert told(admin_client)[0] == "已导出：账号 admin"
 
 
 @pytest.mark.both

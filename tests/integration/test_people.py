@@ -203,7 +203,7 @@ def test_exports_are_told_with_what_was_asked_for(
             kind = answer["Content-Type"].partition(";")[0]
             assert (answer.status_code, kind) == (200, "text/csv")
             assert entries() == [("exported", "admin", "admin:admin")]
-            assert last("exported").reason == url
+            assert last("exported").data["url"] == url
 
 
 def test_only_those_who_see_accounts_read_about_them(

@@ -30,7 +30,7 @@ from apps.bulk.services.targets import TARGETS, Target, params_of
 from apps.common import clock
 from apps.common.admin.actions import ReasonAction
 from apps.common.admin.buttons import Button
-from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
+from apps.common.admin.csv_text import BYTE_ORDER_MARK, as_file, plain_cell
 from apps.common.admin.display import (
     column,
     error_column,
@@ -155,10 +155,9 @@ def csv_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse
     """All rows of the run with their outcomes."""
     run: BulkRun = model_admin.existing(request, pk, may="view")
     name = f"bulk-run-{run.pk}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingHttpResponse(
-        _lines(run), content_type="text/csv; charset=utf-8", headers=headers
-    )
+    answer = StreamingHttpResponse(_lines(run), content_type="text/csv; charset=utf-8")
+    rows = run.rows.order_by()[:MAX_LINES].count()
+    return as_file(answer, name=name, file={"run": run.pk, "rows": rows})
 
 
 def _lines(run: BulkRun) -> Iterator[str]:
@@ -278,13 +277,14 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
         found = super().buttons(request, row)
-        if undo.may_undo(row, request.user):
+        may = undo.may_undo(row, request.user)
+        if may and undo.why_not(row) is None:
             url = f"{reverse(UNDO_URL)}?run={row.pk}"
             found.append(Button(url=url, text=_("Undo…"), icon="undo"))
-            if row.verb == verbs.CANCEL:
-                url = f"{reverse('bulk_new', args=[row.kind, verbs.RETRY])}?{CHANGED_BY}={row.pk}"
-                text = _("Retry now…")
-                found.append(Button(url=url, text=text, icon="replay"))
+        is_over = not row.is_under_way and row.done and not is_old(row)
+        if may and is_over and row.verb == verbs.CANCEL and verbs.RETRY in TARGETS[row.kind].verbs:
+            url = f"{reverse('bulk_new', args=[row.kind, verbs.RETRY])}?{CHANGED_BY}={row.pk}"
+            found.append(Button(url=url, text=_("Retry now…"), icon="replay"))
         return found
 
     # --- actions ----------------------------------------------------------------------------------

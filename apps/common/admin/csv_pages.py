@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import sent_forms
 from apps.common.admin.actions import CustomUrls
-from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell
+from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell, rows_of
 from apps.common.admin.display import shown_text, translate
 from apps.common.chunks import chunks
 from apps.common.db import is_retryable, transactional
@@ -245,7 +245,8 @@ class CsvPages:
             message %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
             self.admin.message_user(request, message, messages.WARNING)
             return HttpResponseRedirect(f"{self.admin.changelist_url()}?{request.GET.urlencode()}")
-        return download(text, name=file_name(self.admin.model))
+        model = self.admin.model
+        return download(text, name=file_name(model), file=rows_of(model, len(pks)))
 
     def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
         """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES."""

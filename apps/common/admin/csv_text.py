@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.text import slugify
 from django.utils.translation import gettext, gettext_noop, ngettext
@@ -21,6 +22,10 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
 from apps.common.admin.display import translate
 from apps.common.messages import Message
 
+Answer = TypeVar("Answer", bound=HttpResponseBase)
+
+# The key of what a file has rows of.
+ROWS_OF = "of"
 # Without it Excel decodes the file with the code page of its machine.
 BYTE_ORDER_MARK = "\ufeff"
 MAX_ROWS = 1000
@@ -58,13 +63,22 @@ def read_cell(cell: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def download(text: str, *, name: str) -> HttpResponse:
-    """The CSV as a file that Excel opens as UTF-8."""
-    return HttpResponse(
-        BYTE_ORDER_MARK + text,
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+def download(text: str, *, name: str, file: Mapping[str, Any]) -> HttpResponse:
+    """The CSV as a file that Excel opens as UTF-8; `file` as in `as_file`."""
+    answer = HttpResponse(BYTE_ORDER_MARK + text, content_type="text/csv; charset=utf-8")
+    return as_file(answer, name=name, file=file)
+
+
+def as_file(answer: Answer, *, name: str, file: Mapping[str, Any]) -> Answer:
+    """The answer as a file of that name; `file` says for the journal what it has."""
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    answer.file = file  # type: ignore[attr-defined]
+    return answer
+
+
+def rows_of(model: type[models.Model], count: int) -> Mapping[str, Any]:
+    """So many rows of a model, for the journal."""
+    return {ROWS_OF: model._meta.label_lower, "rows": count}
 
 
 def file_name(model: type[models.Model]) -> str:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 
 from apps.common.admin.changelist import BEFORE
 from apps.common.admin.columns import chosen_columns
-from apps.common.admin.csv_text import download, file_name, plain_cell
+from apps.common.admin.csv_text import download, file_name, plain_cell, rows_of
 from apps.common.masking import redact
 
 MAX_EXPORTED = 100_000
@@ -35,10 +35,10 @@ def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         raise PermissionDenied
     back = f"{model_admin.changelist_url()}?{request.GET.urlencode()}"
     try:
-        text = _text(request, model_admin)
+        found = _text(request, model_admin)
     except IncorrectLookupParameters:
         return HttpResponseRedirect(f"{model_admin.changelist_url()}?e=1")
-    if text is None:
+    if found is None:
         message = gettext(
             "More than %(rows)s rows, or finding them takes longer than %(seconds)d s; narrow the "
             "list first, for example by days."
@@ -46,11 +46,13 @@ def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         facts = {"rows": f"{MAX_EXPORTED:,}", "seconds": MAX_SECONDS}
         model_admin.message_user(request, message % facts, messages.WARNING)
         return HttpResponseRedirect(back)
-    return download(text, name=file_name(model_admin.model))
+    text, count = found
+    model = model_admin.model
+    return download(text, name=file_name(model), file=rows_of(model, count))
 
 
-def _text(request: HttpRequest, model_admin: Any) -> str | None:
-    """The text of the file; None when it would be too long, or takes too long."""
+def _text(request: HttpRequest, model_admin: Any) -> tuple[str, int] | None:
+    """The text of the file and its rows; None when it would be too long, or takes too long."""
     until, left = time.monotonic() + MAX_SECONDS, MAX_EXPORTED
     lines = io.StringIO()
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
@@ -62,7 +64,7 @@ def _text(request: HttpRequest, model_admin: Any) -> str | None:
         if left < 0 or time.monotonic() > until:
             return None
         writer.writerows([_cell(value(row)) for value in values] for row in rows)
-    return lines.getvalue()
+    return lines.getvalue(), MAX_EXPORTED - left
 
 
 def _columns(request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:

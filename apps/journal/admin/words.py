@@ -17,7 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import plain_time, translate
+from apps.common.admin.display import listed, plain_time, translate
 from apps.common.admin.durations import without_unit, written
 from apps.common.masking import redact
 from apps.common.messages import Message, pattern_of
@@ -33,7 +33,8 @@ class Event:
     in its place where it leads to the state failed.
 
     `said` tells what a person did who caused it, as `cancelled {what}`: {what} are the rows, other
-    braces name facts of the entry. Events that only the platform writes have none.
+    braces name facts of the entry. Events that only the platform writes have none. Where it is said
+    otherwise of many, it is of `ngettext_lazy` and `counts` names the fact that is one or many.
     """
 
     words: Words
@@ -41,6 +42,14 @@ class Event:
     colour: str = ""
     failed: Event | None = None
     said: Words = ""
+    counts: str = ""
+
+    def sentence(self, facts: Mapping[str, Any]) -> str:
+        """`said` in the language of the page, in its form for these facts."""
+        if not self.counts:
+            return str(self.said)
+        said: Any = self.said
+        return str(said % len(_each(facts.get(self.counts, ""))))
 
 
 # An act that is told by what it changed, from what to what, where the entry has that.
@@ -146,6 +155,16 @@ def value_of(name: str, value: object) -> str:
     if name.endswith(("_at", "_until")):
         return _instant(text)
     return str(CHOICES.get(name, {}).get(text) or text)
+
+
+def _each(value: object) -> list[str]:
+    """The values of a fact that names one or many: a list, or text with commas."""
+    return list(value) if isinstance(value, list) else str(value).split(", ")
+
+
+def listed_each(word: Callable[[str], str]) -> Callable[[Any], str]:
+    """The formatter of a fact that names one or many, each by its `word`."""
+    return lambda value: listed(map(word, _each(value)))
 
 
 def _instant(text: str) -> str:

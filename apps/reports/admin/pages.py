@@ -85,7 +85,7 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
     if sheet is None:
         return HttpResponseRedirect(f"{reverse('report')}?{request.GET.urlencode()}")
     name, text = csv_of(sheet)
-    return download(text, name=name)
+    return download(text, name=name, file={"source": choice.source, "by": choice.by})
 
 
 def _plan_url(request: HttpRequest, choice: Choice) -> str:
