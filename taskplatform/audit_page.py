@@ -40,8 +40,8 @@ _PAGES: dict[str, type[models.Model]] = {
     "flow step": FlowStep,
     "job": Job,
     "report plan": ReportPlan,
-    "stock once:": OnceTask,
-    "stock rotate:": RotateTask,
+    "quota once:": OnceTask,
+    "quota rotate:": RotateTask,
 }
 _SUBJECT = re.compile(r"(\D+?) ?(\d+)(?:/\d+)?")
 MAX_TIME = timedelta(minutes=10)

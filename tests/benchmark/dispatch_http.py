@@ -170,7 +170,7 @@ def _recorded() -> dict[str, Any]:
 
 
 def exactness(run: RunOptions, key: str) -> Figure:
-    """A stock against six times its number of pulls: it is handed out exactly, without errors."""
+    """A quota against six times its number of pulls: it is handed out exactly, without errors."""
     stock = 100 if run.quick else 1000
     group, number = people.group(), people.number()
     users = people.users(6 * stock, tasks_each=0, group=group)
@@ -184,7 +184,7 @@ def exactness(run: RunOptions, key: str) -> Figure:
     dispatched = Dispatch.objects.filter(source="once", task=number).count()
     exact = statuses.count(200) == handed == dispatched == stock and not errors
     return figure(
-        f"a stock of {stock:,}, {6 * stock:,} pulls on 64 connections: handed out",
+        f"a quota of {stock:,}, {6 * stock:,} pulls on 64 connections: handed out",
         handed if exact else -1,
         "",
         baseline=stock,

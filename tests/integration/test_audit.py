@@ -122,15 +122,15 @@ def test_stock_that_counts_too_many_is_reported(work: None) -> None:
     """I1."""
     task = OnceTask.objects.get()
     Stock.objects.filter(source="once").update(handed=4)
-    assert breaches() == [f"I1 stock once:{task.pk}/0: handed 4, but 3 dispatches hold stock"]
+    assert breaches() == [f"I1 quota once:{task.pk}/0: handed 4, but 3 dispatches count to it"]
 
 
 def test_dispatch_without_a_stock_is_reported(work: None) -> None:
     """I1: also when there is no row that could count."""
     Stock.objects.filter(source="rotate").delete()
     [line] = breaches()
-    assert line.startswith(f"I1 stock rotate:{RotateTask.objects.get().pk}/")
-    assert line.endswith(": handed 0, but 1 dispatches hold stock")
+    assert line.startswith(f"I1 quota rotate:{RotateTask.objects.get().pk}/")
+    assert line.endswith(": handed 0, but 1 dispatches count to it")
 
 
 def test_stocks_wrong_by_as_much_up_and_down_are_reported(work: None) -> None:
@@ -139,8 +139,8 @@ def test_stocks_wrong_by_as_much_up_and_down_are_reported(work: None) -> None:
     Stock.objects.filter(pk=once.pk).update(handed=F("handed") + 1)
     Stock.objects.filter(pk=rotate.pk).update(handed=F("handed") - 1)
     assert [line.split("/")[0] for line in breaches()] == [
-        f"I1 stock once:{once.task}",
-        f"I1 stock rotate:{rotate.task}",
+        f"I1 quota once:{once.task}",
+        f"I1 quota rotate:{rotate.task}",
     ]
 
 
@@ -148,7 +148,7 @@ def test_more_handed_out_than_planned_is_reported(work: None) -> None:
     """I1: only while nobody has changed the plan; an edit may lower it below what is out."""
     task = OnceTask.objects.get()
     OnceTask.objects.update(dispatch_times=1)
-    assert breaches() == [f"I1 stock once:{task.pk}/0: handed 3 of 1 dispatch times"]
+    assert breaches() == [f"I1 quota once:{task.pk}/0: handed 3 of 1 dispatch times"]
     OnceTask.objects.update(version=2)
     assert audit()[0] == 0
 
@@ -162,8 +162,8 @@ def test_columns_of_a_dispatch_that_disagree_are_reported(
         ("open", {"open_for": None}, "I5 {}: is open, but does not keep person {executor}"),
         ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps person 999"),
         ("failed", {"finished_at": None}, "I17 {}: is failed, but its end is at None"),
-        ("open", {"holds_stock": False}, "I1 {}: is open, but holds_stock is "),
-        ("released", {"holds_stock": True}, "I1 {}: is released, but holds_stock is "),
+        ("open", {"holds_stock": False}, "I1 {}: is open, but counts to the quota: "),
+        ("released", {"holds_stock": True}, "I1 {}: is released, but counts to the quota: "),
         ("open", {"occurrence": F("occurrence") + 1}, "I19 {}: is occurrence "),
     ]:
         with subtests.test(line=line), undone():

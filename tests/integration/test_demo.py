@@ -167,8 +167,8 @@ class TestProofs:
         succeed(held, frozen_clock)
         Stock.objects.update(handed=2)
         assert self.breaches(frozen_clock) == [
-            f"I1 stock once:{held.task}/0: handed 2, but 1 dispatches hold stock",
-            f"I1 stock once:{held.task}/0: handed 2 of 1 dispatch times",
+            f"I1 quota once:{held.task}/0: handed 2, but 1 dispatches count to it",
+            f"I1 quota once:{held.task}/0: handed 2 of 1 dispatch times",
         ]
 
     def test_two_open_at_once_are_a_breach(self, held: Dispatch, frozen_clock: FrozenClock) -> None:

@@ -148,7 +148,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         *(("id", "id"), ("executor", "executor.name"), ("source", "source"), ("task_id", "task")),
         *(("title", "title"), ("state", "state"), ("occurrence_at", "occurrence_at")),
         *(("dispatched_at", "dispatched_at"), ("deadline_at", "deadline_at")),
-        *(("finished_at", "finished_at"), ("round", "round"), ("holds_stock", "holds_stock")),
+        *(("finished_at", "finished_at"), ("round", "round"), ("counts_to_quota", "holds_stock")),
     )
     search_help_text = _("Number or person, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))

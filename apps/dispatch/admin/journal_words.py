@@ -123,7 +123,7 @@ register(
         "outcome": _("outcome"),
         "remove": _("remove"),
         "rotate_tasks": _("repeating tasks"),
-        "stocks": _("stocks"),
+        "stocks": _("quotas"),
     },
     # Shorter than the labels of forms, which explain the choices.
     choices={

@@ -68,7 +68,7 @@ class DispatchColumns(models.Model):
     template_version = models.PositiveIntegerField(_("template version"), null=True)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.OPEN)
     round = models.PositiveIntegerField(_("try"), default=0)
-    holds_stock = models.BooleanField(_("holds stock"), default=True)
+    holds_stock = models.BooleanField(_("counts to quota"), default=True)
     redo = models.PositiveIntegerField(_("repeated pulls"), default=0)
     dispatched_at = models.DateTimeField(_("handed out"))
     deadline_at = models.DateTimeField(_("deadline"))

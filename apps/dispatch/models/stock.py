@@ -86,8 +86,8 @@ class Stock(models.Model):
     objects = StockQuerySet.as_manager()
 
     class Meta:
-        verbose_name = _("stock")
-        verbose_name_plural = _("stocks")
+        verbose_name = _("quota")
+        verbose_name_plural = _("quotas")
         constraints = [
             models.UniqueConstraint(
                 fields=["source", "task", "occurrence"], name="stock_once_per_occurrence"

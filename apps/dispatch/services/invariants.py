@@ -44,8 +44,8 @@ _NEVER_HOLD = f"'{policy.RELEASED}', '{policy.CANCELLED}'"
 _EPOCH = "'1970-01-01 00:00:00'"
 
 
-def _stocks(_recent: int) -> CheckResult:
-    """I1: `handed` of each stock is the number of its dispatches that hold stock."""
+def _quotas(_recent: int) -> CheckResult:
+    """I1: `handed` of each quota is the number of the dispatches that count to it."""
     # MariaDB sorts millions of groups faster than it keeps them in a temporary table.
     select = "SELECT SQL_BIG_RESULT" if connection.vendor == "mysql" else "SELECT"
     occurrence = "source, task, occurrence"
@@ -57,11 +57,11 @@ def _stocks(_recent: int) -> CheckResult:
         f"GROUP BY {occurrence} HAVING SUM(handed) <> SUM(held) "
         f"ORDER BY {occurrence} LIMIT {MAX_FOUND + 1}"
     )
-    words = _("handed %(handed)d, but %(count)d dispatches hold stock")
+    words = _("handed %(handed)d, but %(count)d dispatches count to it")
     breaches = [
         Breach(
             "I1",
-            f"stock {source}:{task}/{occurrence}",
+            f"quota {source}:{task}/{occurrence}",
             say(words, {"handed": handed, "count": count}),
         )
         for source, task, occurrence, handed, count in found[:MAX_FOUND]
@@ -87,7 +87,7 @@ def _limits(_recent: int) -> CheckResult:
         breaches += [
             Breach(
                 "I1",
-                f"stock {source}:{task}/{occurrence}",
+                f"quota {source}:{task}/{occurrence}",
                 say(words, {"handed": handed, "times": times}),
             )
             for task, occurrence, handed, times in found[:MAX_FOUND]
@@ -149,7 +149,7 @@ def _dispatches(_recent: int) -> CheckResult:
             f"(state IN ({_ALWAYS_HOLD}) AND NOT holds_stock "
             f"AND NOT (state = '{policy.SUCCEEDED}' AND {is_asked_again})) "
             f"OR (state IN ({_NEVER_HOLD}) AND holds_stock)",
-            _("is %(state)s, but holds_stock is %(holds_stock)s"),
+            _("is %(state)s, but counts to the quota: %(holds_stock)s"),
             ("state", "holds_stock"),
         ),
         RowRule(
@@ -288,10 +288,10 @@ def _kept_rows(
 
 CHECKS = (
     Check(
-        "stocks",
+        "quotas",
         ("I1",),
-        _("Each stock counts exactly the dispatches that hold it"),
-        _stocks,
+        _("Of each quota as many are handed out as dispatches count to it"),
+        _quotas,
     ),
     Check("tasks", ("I1",), _("No task is handed out more often than planned"), _limits),
     Check("open dispatches", ("I5",), _("Each person has at most one open dispatch"), _executors),

@@ -52,8 +52,8 @@ def test_each_action_ends_open_dispatches_and_returns_the_quota(
     assert states() == ["succeeded", *[state] * 3]
     assert run.done == 3
     assert Stock.objects.get().handed == Dispatch.objects.filter(holds_stock=True).count()
-    [stocks] = [each for each in invariants.CHECKS if each.name == "stocks"]
-    assert [*stocks.run(100).breaches] == []
+    [quotas] = [each for each in invariants.CHECKS if each.name == "quotas"]
+    assert [*quotas.run(100).breaches] == []
 
 
 def test_what_has_ended_is_skipped(start: Start, open_ones: list[Dispatch]) -> None:
