@@ -1,4 +1,4 @@
-"""Undo: the page that asks, and the bar that offers it for ten minutes after an act."""
+"""Undo: the page that asks, and the bar that offers it after an act."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.common.admin.pages import framed
 from apps.common.readers import read_number
 from apps.jobs.models import bounds_of
 from apps.journal.admin.words import event_of
-from apps.journal.services.undo import is_offered
+from apps.journal.services.undo import is_offered, late
 
 UNDO_URL = "undo"
 MAX_LABEL = 120
@@ -51,6 +51,9 @@ def undo_page(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm(deed.does.permission):
         raise PermissionDenied
     back = local_url(request.POST.get("back", "")) or list_url(deed.target.model)
+    if deed.is_late:
+        messages.warning(request, translate(late()))
+        return HttpResponseRedirect(back)
     if request.method != "POST":
         count = len(deed.rows(bounds_of(request.user)))
         what = str(event_of(deed.does.event).words)
@@ -65,10 +68,13 @@ def undo_page(request: HttpRequest) -> HttpResponse:
 
 def _of_run(request: HttpRequest, number: int) -> HttpResponse:
     run = BulkRun.objects.visible_to(request.user).filter(pk=number).first()
-    if run is None or undo.why_not(run) is not None:
-        raise Http404(f"no bulk run {number} to undo")
+    if run is None:
+        raise Http404(f"no bulk run {number}")
     if not undo.may_undo(run, request.user):
         raise PermissionDenied
+    if (why := undo.why_not(run)) is not None:
+        messages.warning(request, translate(why))
+        return HttpResponseRedirect(page_url(BulkRun, run.pk))
     if request.method != "POST":
         what, back = words.named(run.kind, run.verb), page_url(BulkRun, run.pk)
         return _ask(request, run.kind, run.verb, what, run.actor, run.done, back)

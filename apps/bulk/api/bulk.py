@@ -85,8 +85,8 @@ class BulkRunOut(Answer):
     created_at = Instant()
     ended_at = Instant(allow_null=True)
     undo = serializers.SerializerMethodField(
-        help_text="Once it has ended, `POST /undo/{undo}/` takes back what it changed. Null: "
-        "nothing can be."
+        help_text="For ten minutes from its end on, `POST /undo/{undo}/` takes back what it "
+        "changed. Null: nothing can be."
     )
 
     def get_undo(self, run: BulkRun) -> str | None:
@@ -269,7 +269,7 @@ class ContinueView(RunActView):
 
 class UndoView(ApiView):
     """Take back an act of this key, or what a bulk run has changed, in rows that have not changed
-    since.
+    since; within ten minutes.
 
     `act` is what the answer to it has as `undo`. Of a bulk run it starts another run (202).
     """

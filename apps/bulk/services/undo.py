@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from apps.bulk.models import BulkRun
-from apps.bulk.services.runs import is_old, start
+from apps.bulk.services.runs import start
 from apps.bulk.services.selection import Selection
 from apps.bulk.services.targets import TARGETS, Target, target_of
 from apps.common.chunks import chunks
@@ -20,7 +19,7 @@ from apps.common.messages import Message as _
 from apps.common.verbs import Undo, Verb
 from apps.jobs.models import Bounds
 from apps.journal.models import JournalEntry, Source
-from apps.journal.services.undo import OFFERED_FOR, is_offered, is_undoable
+from apps.journal.services.undo import is_offered, is_undoable, late
 
 # Rows of one transaction; and those that an act on ticked rows has at most.
 BATCH, MAX_ROWS = 100, 1000
@@ -51,6 +50,13 @@ class Deed:
         """The conditions on entries of the deed."""
         ids = (self.first, self.last)
         return {"person": self.actor, "event": self.does.event, "pk__range": ids}
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time to undo it is over."""
+        newest = JournalEntry.objects.filter(**self._meant).order_by("-pk")
+        at = newest.values_list("at", flat=True).first()
+        return at is not None and not is_offered(at)
 
     def entries(self, numbers: Collection[int]) -> dict[int, JournalEntry]:
         """The entries of the deed about these rows, by number."""
@@ -94,20 +100,18 @@ def deed_of_key(number: int, actor: str, bounds: Bounds) -> Deed | None:
     is_beyond = deed is not None and deed.kind != "jobs" and bounds.types is not None
     if entry is None or deed is None or is_beyond or not deed.rows(bounds):
         return None
-    if not is_offered(entry.at):
-        text = _(
-            "This was more than {count} minutes ago; change the row anew, or undo it on the page "
-            "Activity › By people.",
-            count=OFFERED_FOR // timedelta(minutes=1),
-        )
-        raise Conflict(text)
+    if deed.is_late:
+        raise Conflict(late())
     return deed
 
 
 def undo(deed: Deed, *, actor: str, bounds: Bounds, reason: str = "") -> Undone:
-    """Undo the deed in all its rows within the bounds. Conflict when the verb cannot be undone."""
+    """Undo the deed in all its rows within the bounds. Conflict when the verb cannot be undone, or
+    the time to do so is over."""
     if not deed.does.is_undone:
         raise Conflict(deed.does.undo)
+    if deed.is_late:
+        raise Conflict(late())
     outcome, numbers = Undone(), deed.rows(bounds)
     for part in chunks(numbers, BATCH):
         left = _put_back(deed, part, bounds, actor, reason or str(REASON))
@@ -156,9 +160,7 @@ def why_not(run: BulkRun) -> str | None:
         return _("Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk)
     if not run.done:
         return _("There is nothing to undo.")
-    if is_old(run):
-        return _("Bulk run {number} is too old, its rows are gone; start a new one.", number=run.pk)
-    return None
+    return None if run.ended_at is not None and is_offered(run.ended_at) else late()
 
 
 def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, JournalEntry]:
@@ -172,6 +174,6 @@ def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, Journ
 
 
 def may_undo(run: BulkRun, person: Any) -> bool:
-    """Whether the changes of the run can be undone, and by this person."""
+    """Whether this person may do what undoes the run."""
     does = target_of(run.kind).does(run.verb, run.params)
-    return why_not(run) is None and does is not None and person.has_perm(does.permission)
+    return does is not None and person.has_perm(does.permission)

@@ -15,13 +15,14 @@ from django.db.models import Max
 
 from apps.common import clock
 from apps.common.errors import Conflict
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.journal.models import JournalEntry
 
 # The key of the record in the data of an entry; and the event of the entry that undoes the act.
 RECORD, UNDONE = "undo", "undone"
 MOVED = _("has changed since")
-# How long an act is offered to be undone where it was done.
+# How long an act can be undone; a bulk run from its end on.
 OFFERED_FOR = timedelta(minutes=10)
 NO_RECORD = _("What it was before is not known.")
 
@@ -63,8 +64,16 @@ def is_undoable(entry: JournalEntry) -> bool:
 
 
 def is_offered(at: datetime) -> bool:
-    """Whether the undo of an act of that time is still offered."""
+    """Whether an act of that time can still be undone."""
     return clock.now() - at <= OFFERED_FOR
+
+
+def late() -> Message:
+    """Why an act cannot be undone after that time."""
+    return _(
+        "This was more than {count} minutes ago; change the rows anew.",
+        count=OFFERED_FOR // timedelta(minutes=1),
+    )
 
 
 def values_before(

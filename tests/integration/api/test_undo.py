@@ -174,6 +174,24 @@ def test_pages_and_rest_take_an_act_back_once(api: ContractClient, admin_client:
     assert {*Job.objects.values_list("status", flat=True)} == {"scheduled"}
 
 
+def test_run_is_taken_back_for_ten_minutes_from_its_end_on(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    waiting(2)
+    run = bulk(api)
+    frozen_clock.advance(minutes=20)
+    carry_out(run)
+    frozen_clock.advance(minutes=9)
+    assert api.get(f"{BASE}bulk/{run.pk}/").json()["undo"] == f"bulk:{run.pk}"
+    frozen_clock.advance(minutes=2)
+
+    late = undo(api, f"bulk:{run.pk}")
+
+    assert api.get(f"{BASE}bulk/{run.pk}/").json()["undo"] is None
+    assert late.status_code == 409
+    assert "more than 10 minutes ago" in late.json()["detail"]
+
+
 def test_run_is_undone_by_a_run(api: ContractClient, api_for: ApiFor) -> None:
     kept, moved = waiting(2)
     run = bulk(api)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from tests.jobs import job_type, jobs
 from tests.pages import change_url, form_of, text_of
 
 pytestmark = pytest.mark.django_db
+LATE = "This was more than 10 minutes ago"
 # What an act changes beside: counted, or of the moment.
 ASIDE = {"version", "updated_at", "updated_by"}
 
@@ -128,6 +131,36 @@ def test_bar_is_there_for_ten_minutes_and_for_who_may_act(
     assert admin_client.get(reverse("admin:index")).context["undo_bar"]
     frozen_clock.advance(minutes=2)
     assert not admin_client.get(reverse("admin:index")).context["undo_bar"]
+    # Nor where the bar stands still, in another window.
+    for answer in (admin_client.get(url, follow=True), admin_client.post(url, follow=True)):
+        assert LATE in text_of(answer)
+    assert Job.objects.get().status == "cancelled"
+
+
+def test_run_and_activity_offer_it_for_ten_minutes(
+    admin_client: Client, start: Callable[..., BulkRun], frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    jobs(2)
+    run = start("cancel", {"type": "mail"})
+    frozen_clock.advance(minutes=20)
+    carry_out(run)
+    page, activity = change_url(again(run)), reverse("activity")
+
+    def offered(url: str) -> list[str]:
+        return re.findall(r'href="(/admin/undo/[^"]*)"', admin_client.get(url).content.decode())
+
+    frozen_clock.advance(minutes=9)
+    [of_run], [of_acts] = offered(page), offered(activity)
+    frozen_clock.advance(minutes=2)
+
+    assert offered(page) == offered(activity) == []
+    for url in (of_run, of_acts):
+        assert LATE in text_of(admin_client.post(unescape(url), follow=True))
+    mails = Job.objects.filter(type="mail")
+    assert {*mails.values_list("status", flat=True)} == {"cancelled"}
+    # That is no undo.
+    assert "Retry now…" in text_of(admin_client.get(page))
 
 
 def test_limited_people_take_back_only_what_they_see(
