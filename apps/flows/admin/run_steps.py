@@ -52,7 +52,7 @@ class Line(NamedTuple):
     who: object
     done: object
     began: object
-    took: str
+    took: object
     acts: object
     look: str
 
@@ -127,8 +127,8 @@ class RunView:
             state=run_words.step_state(each, self.verdicts.get(name)),
             who=self._target(each),
             done=format_html("{}<span>{}</span>", _bar(each), words),
-            began=short_or_none(row.started_at) or "",
-            took=self._took(row.started_at, row.ended_at),
+            began=short_or_none(self._began(row)) or "",
+            took=self._step_took(row),
             acts=joined(self._links(each), " "),
             look="flow-step",
         )
@@ -153,6 +153,21 @@ class RunView:
         shown = format_html("<bdi>{}</bdi>", name)
         made_of = step_words.each_of(self.run.read.steps[row.name])
         return noted(shown, made_of) if made_of else shown
+
+    @cached_property
+    def _first_begun(self) -> dict[str, datetime]:
+        return progress.first_begun(self.run)
+
+    def _began(self, row: FlowStep) -> datetime | None:
+        """When the step began first, however often it was tried again since."""
+        return row.started_at and self._first_begun.get(row.name, row.started_at)
+
+    def _step_took(self, row: FlowStep) -> object:
+        """How long its last try took or goes on, and since when if that is not its first."""
+        took, since = self._took(row.started_at, row.ended_at), row.started_at
+        if since is None or since == self._began(row):
+            return took
+        return noted(took, format_html(gettext("this try, since {}"), short_time(since)))
 
     def _took(self, since: datetime | None, until: datetime | None) -> str:
         return "" if since is None else run_words.length_of((until or self.now) - since)

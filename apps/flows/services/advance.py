@@ -26,7 +26,7 @@ from apps.flows.rules.joins import Verdict
 from apps.flows.rules.looks import AT_FAILED, BROKE, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
 from apps.flows.services import people, programs
-from apps.flows.services.locked_run import LockedRun
+from apps.flows.services.locked_run import BEGUN, LockedRun
 from apps.jobs.conf import conf as jobs_conf
 
 Status = FlowRun.Status
@@ -207,7 +207,7 @@ class Advance(LockedRun):
         if step.kind != shapes.WAIT and (row.made or row.task):
             self._looked.add(row.name)
         data = {name: columns[name] for name in ("made", "task") if columns.get(name)}
-        self.note("step_active", row, to_state=joins.ACTIVE, data=data)
+        self.note(BEGUN, row, to_state=joins.ACTIVE, data=data)
 
     def _begun(self, row: FlowStep, step: Step) -> dict[str, Any] | None:
         """The columns of a step that has begun; None when its condition does not hold."""

@@ -14,6 +14,9 @@ from apps.flows.rules.labels import step_label
 from apps.journal import services as journal
 from apps.journal.models import Source
 
+# The event of a step that begins, for the first time or from its start again.
+BEGUN = "step_active"
+
 
 class LockedRun:
     """The run and its steps by name, which are read unless they were just made; by whom and why it

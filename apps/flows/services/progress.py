@@ -22,13 +22,26 @@ from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
 from apps.flows.services import programs
+from apps.flows.services.locked_run import BEGUN
 from apps.jobs.models import AnyJob, ArchivedJob, Job
 from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry, Source
 
 # Jobs and hand-outs that are shown of a step, and steps of which any are.
 MAX_PARTS, MAX_STEPS = 5, 20
 MAX_ERROR, MAX_ITEM = 200, 60
 _FAILED = (policy.FAILED, policy.EXPIRED)
+# Entries of begun steps that are read, the first ones.
+_MAX_BEGUN = 1_000
+
+
+def first_begun(run: FlowRun) -> dict[str, datetime]:
+    """When each step of the run began first; the rows have when their last try did."""
+    entries = JournalEntry.objects.timeline(Source.FLOW, run.pk).filter(event=BEGUN)
+    found: dict[str, datetime] = {}
+    for data, at in entries.values_list("data", "at")[:_MAX_BEGUN]:
+        found.setdefault((data or {}).get("step", ""), at)
+    return found
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
+from django.utils.timezone import localtime
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask
@@ -133,6 +134,39 @@ def test_failure_of_what_may_fail_holds_nothing_up(
 
     control.finish(run=run_of(run), step="gate", **OLGA)
     assert "Done after 0 s ; 1 of 2 parts succeeded." in text_of(page_of(admin_client, run_of(run)))
+
+
+@pytest.mark.both
+def test_step_that_is_tried_again_began_when_it_began_first(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type(max_attempts=1)
+    factories.group("gid_qa", ["uid_ann"])
+    asked = task("photos", executor="gid_qa", within=600)
+    run = started(job("look"), asked)
+    first = clock.now()
+    frozen_clock.advance(minutes=5)
+    work(run, "look", failing)
+    frozen_clock.advance(minutes=20)
+    advance(run)
+    assert states(run) == {"look": "failed", "photos": "failed"}
+    frozen_clock.advance(hours=2)
+    again = clock.now()
+    control.retry(run=run_of(run), **OLGA)
+    frozen_clock.advance(minutes=3)
+
+    page = page_of(admin_client, run_of(run))
+
+    lines = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
+    since = f"{localtime(again):%H:%M}"
+    for name in ("look", "photos"):
+        assert lines[name][5:7] == [f"{localtime(first):%H:%M}", f"3 min this try, since {since}"]
+    work(run, "look")
+    lines = {
+        row[1].text: [cell.text for cell in row]
+        for row in tables_of(page_of(admin_client, run_of(run)))[0][1:]
+    }
+    assert lines["look"][5:7] == [f"{localtime(first):%H:%M}", f"3 min this try, since {since}"]
 
 
 def test_page_of_a_hundred_steps(admin_client: Client, frozen_clock: FrozenClock) -> None:
