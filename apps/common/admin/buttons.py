@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from apps.common.admin.actions import ReasonAction, allows, specs
+from apps.common.admin.html import link
 
 # Buttons that a page shows beside each other.
 MAX_SHOWN = 3
@@ -65,12 +66,17 @@ def shared_out(found: Sequence[Button]) -> dict[str, Sequence[Button]]:
 def row_button(
     admin: Any, request: HttpRequest, name: str, row: Any, *, back: str = ""
 ) -> SafeString:
-    """A harmless action as a button in a row of a list, within the form of the page, to which it
-    leads `back`; empty unless this person and the state of the row allow it."""
+    """An action in a row of a list, which leads `back` to the page: a harmless one as a button
+    within the form of the page, another as a link to the page that asks why; empty unless this
+    person and the state of the row allow it."""
     spec = specs(admin)[name]
     if not (allows(admin, request, spec) and spec.offered(row)):
         return SafeString()
-    url = f"{admin.url('act', name)}?{urlencode({'back': back or request.get_full_path()})}"
+    asked = {"back": back or request.get_full_path()}
+    if not spec.is_harmless:
+        url = f"{admin.url('act', name)}?{urlencode({'ids': row.pk, **asked})}"
+        return link(url, f"{str(spec.description).rstrip('…')}…", look="cell-button")
+    url = f"{admin.url('act', name)}?{urlencode(asked)}"
     return format_html(
         '<button class="cell-button" type="submit" formaction="{}" name="ids" value="{}">{}'
         "</button>",

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.actions import ReasonAction, ReasonForm
-from apps.common.admin.buttons import Button
+from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
     column,
     label,
@@ -116,6 +116,8 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         found = breakers(snapshots, now)
         idle = {each.name for each in unserved(snapshots, active_workers(now))}
         for row in rows:
+            act = "resume" if row.snapshot.is_paused(now) else "pause"
+            row.buttons = row_button(self, request, act, row)
             row.now, row.counts = now, counts[row.name]
             row.breaker, row.is_unserved = found.get(row.name), row.name in idle
 
@@ -138,7 +140,8 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     @column(_("state"))
     def shown_state(self, job_type: Any) -> SafeString:
         shown = [label(text, colour) for text, colour in _states(job_type)]
-        return format_html('<span class="labels">{}</span>', SafeString(" ".join(shown)))
+        marks = SafeString(" ".join(shown))
+        return format_html('<span class="labels">{}{}</span>', marks, job_type.buttons)
 
     @column(_("waiting"))
     def waiting(self, job_type: Any) -> SafeString:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -221,6 +222,30 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     act(client, "resume", made)
     assert len(take()) == 1
     assert "Nothing was left to do" in text_of(client.get(act(client, "resume", made)["Location"]))
+
+
+def test_type_is_paused_and_resumed_from_its_row(role_client: Any) -> None:
+    made, client = job_type(), role_client("operator")
+
+    def acts(client: Any) -> list[str]:
+        found = re.findall(r'"([^"]*/act/[^"]*)"', client.get(TYPES).content.decode())
+        return [unescape(url) for url in found if f"ids={made.pk}" in url or "/resume/" in url]
+
+    [asks] = acts(client)
+    page = client.get(asks)
+    assert page.status_code == 200
+    sent = form_of(page, "reason") | {"reason": "CRM is down"}
+    answer = client.post(asks.partition("?")[0], sent)
+    assert answer["Location"] == TYPES
+    made.refresh_from_db()
+    assert made.paused
+    [resumes] = acts(client)
+    client.post(resumes, {"ids": made.pk})
+    made.refresh_from_db()
+    assert not made.paused
+    assert acts(role_client("viewer")) == []
+    # The platform needs its own.
+    assert job_type("bulk") and len(acts(client)) == 1
 
 
 def test_breaker_is_shown_and_closed_by_hand(role_client: Any) -> None:
