@@ -22,8 +22,9 @@ from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import register, types
 from apps.journal.models import JournalEntry
 from apps.journal.services.writing import error_key
-from apps.reports.services import rollup
+from apps.reports.services import fact_sheet, rollup
 from apps.reports.sweeps import note_standing
+from apps.reports.watches import troubles
 from taskplatform.demo.company import ACTOR
 from tests import callback, history
 from tests.frozen import FrozenClock
@@ -57,13 +58,17 @@ SILENT = "shop-2"
 DAY = timedelta(days=1)
 
 
-def play() -> datetime:
-    """Play the last two hours on a platform without any of it; returns now."""
+def play() -> int:
+    """Play the last two hours on a platform without any of it; returns how many things need
+    somebody now, those of the platform before included."""
     now = clock.now()
     with patch.object(clock, "now", FrozenClock(now - LENGTH)) as frozen:
         play_up_to(frozen, now)
     history.add_up_since(now - 2 * DAY)
-    return now
+    # They were read while the scene was made.
+    for kept in (fact_sheet.sheets, troubles.found):
+        kept.forget()
+    return troubles.open_troubles()
 
 
 @transactional

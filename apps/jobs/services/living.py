@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from django.db.models import Q
+
 from apps.common.db import fetch, placeholders, table, written
+from apps.common.ids import lowest_id_at
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
 from apps.jobs.rules.explain import Server
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.counts import types_with_ready
-from apps.jobs.services.register import LIVING, MAX_REMOVED, WorkerKey
+from apps.jobs.services.register import LEFT, LIVING, LOST, MAX_REMOVED, WorkerKey
+from apps.journal.models import Source
+from apps.journal.services.undo import last_entries
 
 MAX_HOSTS = 2_000
+# How long a worker that was lost is missed.
+MISSED_FOR = timedelta(hours=1)
 # The rescue asks for their jobs for this long; by then every lease has expired.
 _REMEMBERED = timedelta(hours=1)
 
@@ -55,9 +62,32 @@ def outsiders(now: datetime) -> int:
     ).count()
 
 
-def registered() -> list[Worker]:
-    """The workers that have not gone, lost ones included, by name."""
-    return list(Worker.objects.filter(state__in=LIVING).order_by("name"))
+def registered(now: datetime) -> list[Worker]:
+    """The workers that have not gone, and those that went within MISSED_FOR, by name."""
+    lately = Q(state__in=LIVING) | Q(last_heartbeat_at__gt=now - MISSED_FOR)
+    return list(Worker.objects.filter(lately).order_by("name"))
+
+
+def missed(workers: Iterable[Worker], now: datetime) -> list[Worker]:
+    """Those of the workers that are lost and on whose host nobody is there; one without a host is
+    missed while its API key has no other. A sweep counts their jobs as lost within seconds, but
+    that they are missing is still wrong."""
+    there = {_place(each) for each in workers if is_there(each, now)}
+    gone = [each for each in workers if each.state == Worker.State.GONE]
+    gone = [each for each in gone if _place(each) not in there]
+    lost = _lost([each.pk for each in gone], now - MISSED_FOR)
+    return [each for each in workers if is_lost(each, now) or each.pk in lost]
+
+
+def _place(worker: Worker) -> str:
+    return worker.host or f"of {worker.client}"
+
+
+def _lost(numbers: Sequence[int], since: datetime) -> set[int]:
+    """Those of the workers that have gone since an instant which did not leave by themselves."""
+    of = {"event__in": (LEFT, LOST), "pk__gte": lowest_id_at(since)}
+    last = last_entries(Source.WORKER, numbers, of) if numbers else {}
+    return {number for number, entry in last.items() if entry.event == LOST}
 
 
 def is_there(worker: Worker, now: datetime) -> bool:

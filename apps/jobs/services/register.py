@@ -33,6 +33,8 @@ _UNHEARD = timedelta(hours=1)
 _PLAIN: dict[str, Any] = {
     **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0},
 }
+# The events of workers that have gone: by themselves, or because nobody heard of them.
+LEFT, LOST = "left", "lost"
 # The states of workers that have not left.
 LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
 
@@ -252,13 +254,13 @@ def no_place(client: str) -> Throttled:
 @transactional
 def leave(*, name: str, client: str = "") -> None:
     """The worker ends; jobs that it still holds are rescued at once."""
-    _go([WorkerKey(client, name)], "left", clock.now())
+    _go([WorkerKey(client, name)], LEFT, clock.now())
 
 
 @transactional
 def lose(*, workers: Collection[WorkerKey], reason: str) -> int:
     """Mark workers as lost: their jobs are rescued at once. Returns how many were alive before."""
-    return _go(workers, "lost", clock.now(), reason)
+    return _go(workers, LOST, clock.now(), reason)
 
 
 def _go(keys: Collection[WorkerKey], event: str, now: datetime, reason: str = "") -> int:

@@ -181,9 +181,13 @@ class FactSheet:
 
     # --- workers ---
     @cached_property
+    def _workers(self) -> list[Worker]:
+        return living.registered(self.now)
+
+    @property
     def workers(self) -> list[Worker]:
-        """The registered workers, lost ones included, by name."""
-        return living.registered()
+        """The registered workers that have not gone, by name."""
+        return [each for each in self._workers if each.state != Worker.State.GONE]
 
     @property
     def live_workers(self) -> list[Worker]:
@@ -200,9 +204,10 @@ class FactSheet:
         """The live workers that take no new jobs until an operator resumes them."""
         return [each for each in self.live_workers if each.is_quiet]
 
-    @property
+    @cached_property
     def lost_workers(self) -> list[Worker]:
-        return [each for each in self.workers if living.is_lost(each, self.now)]
+        """The workers that are missed: silent, or lost a while ago."""
+        return living.missed(self._workers, self.now)
 
     # --- the newest totals, and what they lack ---
     @cached_property

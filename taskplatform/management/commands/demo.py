@@ -47,7 +47,7 @@ class Command(BaseCommand):
         "With --jobs, the workers of `make run` drain jobs of four types. "
         "With --workers, processes that know only sdk.py work over HTTP, and one is killed. "
         "With --years, the past of a platform that has never run is played, archived, forgotten. "
-        "With --trouble, the home page has five things that need somebody. "
+        "With --trouble, the home page has things of five kinds that need somebody. "
         "With --flow, a weekly price round stands half done, after six that are over; "
         "with --flow runs, people and programs carry one out over HTTP."
     )
@@ -86,7 +86,7 @@ class Command(BaseCommand):
         mode.add_argument(
             "--trouble",
             action="store_true",
-            help="make five things that need somebody, to see them on the home page",
+            help="make things of five kinds that need somebody, to see them on the home page",
         )
         mode.add_argument(
             "--flow",
@@ -121,8 +121,8 @@ class Command(BaseCommand):
             elif options["flow"]:
                 self._plan_flow()
             elif options["trouble"]:
-                now = load("tests.trouble").play()
-                self.stdout.write(f"Five things need somebody since {now:%Y-%m-%d %H:%M} UTC.")
+                count = load("tests.trouble").play()
+                self.stdout.write(f"Things that need somebody, on the home page now: {count}.")
             elif options["clients"]:
                 self._run_clients(options["clients"], options["seconds"] or 60, options)
             else:

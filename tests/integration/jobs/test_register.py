@@ -58,6 +58,41 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
     assert events() == [("a", "registered"), ("b", "registered"), ("b", "lost")]
 
 
+def test_worker_that_is_lost_is_missed_for_an_hour_unless_its_host_has_another(
+    frozen_clock: FrozenClock,
+) -> None:
+    """S4.10: a sweep takes it off the living within a second; that it is missing is wrong still."""
+
+    def missed() -> list[str]:
+        found = living.registered(frozen_clock.instant)
+        return names(living.missed(found, frozen_clock.instant))
+
+    for name, host in (("a:1", "a"), ("b:1", "b"), ("c:1", "c")):
+        register.register(name=name, host=host)
+    for name in ("http:1", "http:2"):
+        register.register(name=name, host="", client="key-1")
+    register.leave(name="c:1")
+    frozen_clock.advance(minutes=3)
+    silent = ["a:1", "b:1", "http:1", "http:2"]
+    assert missed() == silent
+    assert register.lose_overdue(now=frozen_clock.instant) == 4
+    assert missed() == silent
+
+    # Such as after a restart.
+    register.register(name="a:2", host="a")
+    register.register(name="http:3", host="", client="key-1")
+    assert missed() == ["b:1"]
+    register.register(name="b:1", host="b")
+    assert missed() == []
+    register.lose(workers=[WorkerKey("", "b:1")], reason=reasons.NO_HEARTBEAT)
+    assert missed() == ["b:1"]
+    frozen_clock.advance(minutes=59)
+    register.beat(name="a:2", drains={}, running=0)
+    assert "b:1" in missed()
+    frozen_clock.advance(minutes=1)
+    assert "b:1" not in missed()
+
+
 def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClock) -> None:
     process = Process(Node("worker@test", ("fast",)))
     process.beat()

@@ -6,18 +6,23 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from apps.alerts.services.judging import evaluate
 from apps.common.leases import sweep_lease
 from apps.dispatch.models import OnceTask
 from apps.jobs.models import JobType
+from apps.jobs.sweeps import rescue
 from tests import factories, trouble
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import figures, home
 from tests.integration.reports.test_problems_page import fail, problem_lines, tabs
+from tests.jobs import job_type
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -107,3 +112,29 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
     # In the row, and read aloud before its box.
     assert text.count(trouble.ERROR) == 2
     assert "price-recognise jobs failed in 15 min" in text
+
+
+def test_five_things_need_somebody_also_where_sweeps_run(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """Then the jobs of the silent worker are waiting again at once, but it is missing still."""
+    trouble.play_up_to(frozen_clock, frozen_clock.instant + trouble.LENGTH)
+    factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
+    for _ in range(2):
+        rescue()
+    evaluate()
+
+    html = home(admin_client)
+
+    assert "5 things need you" in html
+    assert f"The worker {trouble.SILENT} has been silent for 3 min" in html
+
+
+@pytest.mark.django_db(transaction=True)
+def test_command_says_how_many_things_home_shows(admin_client: Client) -> None:
+    job_type("own", paused=True)
+    said = StringIO()
+    call_command("demo", trouble=True, stdout=said)
+    [count] = re.findall(r"on the home page now: (\d+)\.", said.getvalue())
+    assert f"{count} things need you" in home(admin_client)
+    assert int(count) >= 6
