@@ -97,7 +97,7 @@ def _count(sight: Sight) -> Counts:
 
 
 def _problems(sight: Sight) -> Badge | None:
-    found = visible_troubles(sight.sees)
+    found = visible_troubles(sight.view)
     if not found.open:
         return None
     count, critical = len(found.open), found.critical

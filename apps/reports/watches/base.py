@@ -40,6 +40,9 @@ class Reading(NamedTuple):
     `severity` and `icon`, if given, replace those of the watch; `via` is the page that helps most.
     The reading stands `instead` of those of the watches about these subjects: (key, subject), or
     (key, "") for all of a watch. It is snoozed until `snoozed_until`.
+
+    `alone` says it of a job type without a word of its jobs: for people who see the type, but not
+    the jobs of all.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Reading(NamedTuple):
     via: Way | None = None
     instead: Collection[tuple[str, str]] = ()
     snoozed_until: datetime | None = None
+    alone: str = ""
 
     @property
     def subject(self) -> str:

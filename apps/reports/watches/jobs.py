@@ -115,12 +115,19 @@ def _paused(sheet: FactSheet) -> Iterator[Reading]:
     paused = [each for each in sheet.types if each.is_paused(sheet.now)]
     waiting = sheet.ready_by_type
     for each in paused:
-        facts = {}
+        facts, alone = {}, _("The job type {name} is paused.", name=each.name)
         if each.paused_at is not None:
-            ready = _waiting(waiting[each.name])
-            facts = {"by": _person(each.paused_by), "since": each.paused_at, "waiting": ready}
+            by, since = _person(each.paused_by), each.paused_at
+            alone = _("{name} is paused by {by} since {since}", name=each.name, by=by, since=since)
+            facts = {"by": by, "since": since, "waiting": _waiting(waiting[each.name])}
         yield Reading(
-            JOB_TYPE, each.name, why=_pause(each), row=each.pk, since=each.paused_at, facts=facts
+            JOB_TYPE,
+            each.name,
+            why=_pause(each),
+            row=each.pk,
+            since=each.paused_at,
+            facts=facts,
+            alone=alone,
         )
 
 

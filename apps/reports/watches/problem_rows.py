@@ -17,7 +17,7 @@ from apps.reports.services import problems
 from apps.reports.services.causes import Cause, causes, causes_by_key
 from apps.reports.services.problems import ERROR
 from apps.reports.watches.jobs import FAILURE_RATE
-from apps.reports.watches.troubles import Trouble, VisibleTroubles, visible_troubles
+from apps.reports.watches.troubles import Trouble, View, VisibleTroubles, visible_troubles
 
 # Further errors, those with fewer failures, are only on the page of failures.
 MAX_CAUSES = 200
@@ -96,12 +96,10 @@ class ProblemRows(NamedTuple):
         return next((row for row in self.rows if row.name == name), None)
 
 
-def problem_rows(
-    sees: Callable[[Trouble], bool], failing: Callable[[Collection[Name]], set[Name]]
-) -> ProblemRows:
+def problem_rows(view: View, failing: Callable[[Collection[Name]], set[Name]]) -> ProblemRows:
     """The problems that somebody sees: the troubles, and of errors the parts of the job types and
     tasks, each after its source, that are `failing` for them."""
-    found = visible_troubles(sees)
+    found = visible_troubles(view)
     current, solved = causes(), problems.solved()
     missing = {row.key for row in solved} - {cause.key for cause in current}
     known = [*current, *(causes_by_key(missing) if missing else [])]

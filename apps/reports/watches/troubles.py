@@ -121,9 +121,13 @@ class VisibleTroubles(NamedTuple):
         return sum(each.severity == SEVERITIES[0] for each in self.open)
 
 
-def visible_troubles(sees: Callable[[Trouble], bool]) -> VisibleTroubles:
+# A trouble as somebody sees it; None if they do not.
+View = Callable[[Trouble], Trouble | None]
+
+
+def visible_troubles(view: View) -> VisibleTroubles:
     """The troubles that somebody sees, without those in whose place they see another one."""
-    seen = [each for each in troubles() if sees(each)]
+    seen = [each for each in map(view, troubles()) if each is not None]
     covered = {pair for each in seen for pair in each.read.instead}
     mine = [each for each in seen if not covered & {(each.kind, each.key), (each.kind, "")}]
     return VisibleTroubles(
@@ -134,4 +138,4 @@ def visible_troubles(sees: Callable[[Trouble], bool]) -> VisibleTroubles:
 
 def open_troubles() -> int:
     """The number of open troubles for somebody who sees all."""
-    return len(visible_troubles(lambda _each: True).open)
+    return len(visible_troubles(lambda each: each).open)

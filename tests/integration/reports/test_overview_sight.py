@@ -9,11 +9,13 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
+from django.utils.timezone import localtime
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobScope, JobType
+from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
 from tests import factories
 from tests.emptying import undone
@@ -72,6 +74,35 @@ def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
     assert ("New server" in html, resume in html) == (True, True)
     JobScope.objects.update(type="sms")
     assert "New server" not in home(role_client("operator"))
+
+
+def test_pause_of_an_own_type_is_seen_with_both_limits_and_nothing_of_foreign_jobs(
+    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    user = role_user("operator")
+    JobScope.objects.create(operator=user, type="mail")
+    OperatorScope.objects.create(operator=user, executor=factories.group("gid_mine"))
+    promote_due()
+    for name, reason in (("mail", "New server"), ("sms", "New provider")):
+        row = JobType.objects.get(name=name)
+        types.pause_type(job_type=row, reason=reason, actor="admin:hugo")
+    assert "jobs wait" in home(role_client("configurer"))
+    client = role_client("operator")
+
+    html = home(client)
+
+    said = f"mail is paused by hugo since {localtime(clock.now()):%H:%M}"
+    assert f"<bdi>{said}</bdi>" in html and "“New server” · no end was set" in html
+    assert "1 thing needs you" in html
+    for page in (html, client.get(reverse("problems")).content.decode()):
+        assert said in page
+        assert not any(foreign in page for foreign in ("sms", "New provider", "job waits", "wait<"))
+        assert "jobs wait" not in page
+    # The type of the one, the people of the other.
+    JobScope.objects.update(type="sms")
+    assert "New server" not in home(client)
+    JobScope.objects.all().delete()
+    assert "is paused" not in home(client)
 
 
 def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:

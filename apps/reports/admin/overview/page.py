@@ -122,7 +122,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
     """The present state; {} where this person sees nothing of it."""
     sight, status = seen.sight, seen.status
     hours = {JOB: seen.window(JOB, 1)} if JOB in seen.summed else {}
-    found = visible_troubles(sight.sees)
+    found = visible_troubles(sight.view)
     drawn = {
         "now": status.now,
         "shown_now": zoned_clock(status.now),
@@ -142,7 +142,7 @@ def _chart(seen: _Seen) -> dict[str, Any]:
     """The chart of the ends, step by step, and the newest minute that is added up in it."""
     windows = {source: seen.window(source, seen.hours) for source in seen.summed}
     alerts = [
-        each.read.since for each in visible_troubles(seen.sight.sees).open if each.kind == "alerts"
+        each.read.since for each in visible_troubles(seen.sight.view).open if each.kind == "alerts"
     ]
     drawn = chart.chart(
         seen.hours, windows.get(JOB), windows.get(DISPATCH), alerts[0] if alerts else None

@@ -55,7 +55,7 @@ def remark_on_problems(request: HttpRequest) -> HttpResponse:
     act, names = request.POST.get("act", ""), request.POST.getlist("row")[:MAX_ROWS]
     if act not in (*REMARKS, SOLVE):
         raise Http404(f"no act {act!r}")
-    found = problem_rows(sight.sees, sight.failing)
+    found = problem_rows(sight.view, sight.failing)
     rows = [row for name in names if (row := found.find(name)) is not None]
     if len(rows) < len(names):
         messages.info(request, gettext("It is over already."))

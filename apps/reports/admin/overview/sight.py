@@ -79,17 +79,26 @@ class Sight:
         seen = Executor.objects.visible_to(self._user).users()
         return list(seen.values_list("name", flat=True)[: MAX_EXECUTORS + 1])
 
-    def sees(self, each: Trouble) -> bool:
-        """Whether the trouble is about a subject that this person may see, limits included."""
+    def view(self, each: Trouble) -> Trouble | None:
+        """The trouble as this person sees it, limits included; None if they may not see its
+        subject."""
         read = each.read
         if not each.watch.is_seen(read, self._user.has_perm):
-            return False
+            return None
         if self.sees_all:
-            return True
+            return each
         if read.kind == ONCE_TASK:
-            return self.bound is None or read.target in (*self.bound, *(self.executors or ()))
+            mine = self.bound is None or read.target in (*self.bound, *(self.executors or ()))
+            return each if mine else None
         types = {JOB_TYPE: read.name, SCHEDULE: read.target, SCHEDULE_RUN: read.target}
-        return read.kind in types and self.sees_type(types[read.kind])
+        name = types.get(read.kind)
+        if name is None:
+            return None
+        if self.sees_type(name):
+            return each
+        if name not in (self.job_types or ()) or not read.alone:
+            return None
+        return each._replace(read=read._replace(text=read.alone))
 
     def failing(self, names: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """The job types and tasks among `names`, each after its source, whose failures this person

@@ -58,7 +58,7 @@ def problems_page(request: HttpRequest) -> HttpResponse:
     if not may_see_problems(request.user):
         raise PermissionDenied
     sight = Sight(request.user)
-    found = problem_rows(sight.sees, sight.failing)
+    found = problem_rows(sight.view, sight.failing)
     state, sort = request.GET.get("state", OPEN), request.GET.get("sort", WORST)
     state, sort = state if state in STATES else OPEN, sort if sort in SORTS else WORST
     here = {"state": state, "sort": sort}
