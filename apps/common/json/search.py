@@ -13,6 +13,8 @@ from django.db.models.functions import Cast
 from apps.common.errors import Invalid
 from apps.common.json.path import Condition
 from apps.common.masking import MASK, is_secret, redact
+from apps.common.masking.names import patterns
+from apps.common.masking.patterns import OPTION_VALUE
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
@@ -27,7 +29,8 @@ def why_masked(condition: Condition) -> Message | None:
     """Why the condition is about a masked value; None if it is not."""
     for key in filter(is_secret, condition.keys):
         return _("Values of {key} are masked, and nobody can search for them.", key=key)
-    if redact(condition.value) == condition.value:
+    shown = [redact(each) for each in (*condition.keys, condition.value)]
+    if shown == [*condition.keys, condition.value]:
         return None
     return _(
         "{path} is compared with a text that has a password or token; such texts are masked, and "
@@ -62,7 +65,7 @@ def saying(rows: QuerySet[Any], column: str, text: str) -> Iterable[Any]:
 
 
 class _Holds(Func):
-    """Whether a row meets the condition.
+    """Whether a row meets the condition, and shows it: behind `--password` in a list all is masked.
 
     Texts are compared byte by byte: collations fold case and blanks at the end. The text of an
     object or a list is not compared, because the databases write it differently.
@@ -96,7 +99,9 @@ class _Holds(Func):
             f"WHEN json_type({column}, %s) NOT IN ('object', 'array') "
             f"THEN json_extract({column}, %s, %s) = %s END"
         )
-        return sql, (path, path, value, path, path, path, f"[{value},{value}]")
+        values = (path, path, value, path, path, path, f"[{value},{value}]")
+        shown, options = self._is_shown(f"json_extract({column}, %s)", "", escaped)
+        return f"({sql}{shown})", (*values, *options)
 
     def _in_mysql(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
         path = self._condition.in_sql(escaped=escaped)
@@ -116,4 +121,16 @@ class _Holds(Func):
                 # MariaDB and MySQL would take any other value for a list of one.
                 parts.append(f"JSON_TYPE(JSON_EXTRACT({column}, %s)) = 'ARRAY'")
                 values.append(self._condition.in_sql(depth, escaped=escaped))
-        return f"({' AND '.join(parts)})", tuple(values)
+        # Whatever the collation of the column says: `apiKey` has two words.
+        extracted = f"JSON_UNQUOTE(JSON_EXTRACT({column}, %s))"
+        shown, options = self._is_shown(extracted, "(?-i)", escaped)
+        return f"({' AND '.join(parts)}{shown})", (*values, *options)
+
+    def _is_shown(self, extracted: str, flags: str, escaped: bool) -> tuple[str, tuple[str, ...]]:
+        """The SQL that the element before the one in a list is no option whose value is masked."""
+        *above, last = self._condition.path
+        if not (isinstance(last, int) and last and OPTION_VALUE.match(self._condition.value)):
+            return "", ()
+        before = replace(self._condition, path=(*above, last - 1)).in_sql(escaped=escaped)
+        option = f"{flags}{patterns().option}"
+        return f" AND COALESCE({extracted} REGEXP %s, 0) = 0", (before, option)

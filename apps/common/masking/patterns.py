@@ -91,7 +91,7 @@ _PLAIN_WORD = (
 )
 
 # An option of a command and its value, where each is an element of a list.
-_OPTION = re.compile(rf"--{_IN_NAME}{{1,200}}")
+_OPTION = rf"--{_IN_NAME}{{1,200}}(?![\s\S])"
 OPTION_VALUE = re.compile(rf"(?!-){_UNSAID}.", re.DOTALL)
 _NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
 
@@ -106,6 +106,9 @@ class Patterns:
         self._letters = [*letters, *("".join(map(_escape, each)) for each in letters)]
         name = _name(words, whole)
         self._name = re.compile(name)
+        # As the other sources: the option of a command whose next argument is a secret.
+        self.option = rf"^(?={_OPTION})(?=[\s\S]{{0,200}}?{name})"
+        self._option = re.compile(self.option)
         named = [*_named(name)]
         self.sources = tuple(source for _marks, source in (*_UNNAMED, *named))
         self._hiding = [(marks, re.compile(source)) for marks, source in named]
@@ -118,11 +121,7 @@ class Patterns:
 
     def is_option(self, argument: Any) -> bool:
         """Whether the next argument of a command is a secret: `--password`."""
-        return (
-            isinstance(argument, str)
-            and bool(_OPTION.fullmatch(argument))
-            and (self.is_name(argument))
-        )
+        return isinstance(argument, str) and self._option.match(argument) is not None
 
     def hide(self, text: str) -> str:
         """The text with MASK in place of each secret."""

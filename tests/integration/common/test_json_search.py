@@ -95,6 +95,17 @@ CASES: list[tuple[str, Any, str, bool]] = [
     ("empty list", {"a": []}, "context.a:[]", False),
     ("text that looks like a list", {"a": "[1, 2]"}, "context.a:[1, 2]", True),
     ("list at the top", [{"a": 1}], "context[0].a:1", True),
+    # What is masked is not found: whoever could search for it would guess it.
+    ("behind an option with a secret", {"a": ["--token", "x7"]}, "context.a[1]:x7", False),
+    ("number behind one", {"a": [["-v"], ["--shop-pin", 1234]]}, "context.a[1][1]:1234", False),
+    ("behind one of two words", {"a": ["run", "--apiKey", "x7"]}, "context.a[2]:x7", False),
+    ("behind one in Chinese", ["--密码", "x7"], "context[1]:x7", False),
+    ("behind another option", {"a": ["--shop", "x7"]}, "context.a[1]:x7", True),
+    ("about a secret", {"a": ["--token-count", 7]}, "context.a[1]:7", True),
+    ("behind no option", {"a": ["token", "x7"]}, "context.a[1]:x7", True),
+    ("behind an option and its value", {"a": ["--token=y", "x7"]}, "context.a[1]:x7", True),
+    ("option behind an option", {"a": ["--token", "-v"]}, "context.a[1]:-v", True),
+    ("first of a list", {"a": ["x7", "--token"]}, "context.a[0]:x7", True),
     ("text at the top", "x", "context.a:x", False),
 ]
 
@@ -162,6 +173,13 @@ def test_text_with_a_secret_cannot_be_guessed(subtests: pytest.Subtests) -> None
             ):
                 found(f"context.url:{value}")
             assert found("context.url:https://••••••@shop.example/a") == []
+
+
+def test_key_with_a_secret_cannot_be_guessed() -> None:
+    job_type()
+    jobs(1, context={"https://ann:s3cr3t@shop.example/": {"a": 1}})
+    with pytest.raises(Invalid, match="compared with a text that has a password"):
+        found('context."https://ann:s3cr3t@shop.example/".a:1')
 
 
 def test_keys_that_are_masked_can_be_named_otherwise(settings: Any) -> None:
