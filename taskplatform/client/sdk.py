@@ -2133,7 +2133,9 @@ def _error_text(error: BaseException) -> str:
     except Exception as second:  # noqa: BLE001 - its __str__ may raise, too
         text = f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
     if len(text) > _MAX_ERROR:
-        text = f"{text[: _MAX_ERROR - 3100]}\n… cut …\n{text[-3000:]}"
+        # Between two lines or words: a part of a secret would not be masked as one.
+        head, tail = text[: _MAX_ERROR - 3100].rsplit(None, 1)[0], text[-3000:].split(None, 1)[-1]
+        text = f"{head}\n… cut …\n{tail}"
     return _sendable(text.strip(), _MAX_ERROR)
 
 

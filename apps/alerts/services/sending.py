@@ -23,6 +23,7 @@ from apps.common.admin.csv_text import BYTE_ORDER_MARK
 from apps.common.db import repeatable
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
+from apps.common.texts import begin_of
 from apps.jobs.handlers import http
 from apps.jobs.handlers.contract import Fail, Retry
 from apps.jobs.rules.addresses import is_address
@@ -64,7 +65,7 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     wait = None if verdict.wait is None else min(verdict.wait, backoff.cap)
     if wait is not None:
         next_at = _in(wait)
-    text = _without_secrets(delivery.channel, verdict.text)[:MAX_ANSWER]
+    text = begin_of(_without_secrets(delivery.channel, verdict.text), MAX_ANSWER)
     outcome = verdict.outcome
     if outcome == UNSURE:
         outcome = RETRY if attempt < UNSURE_TRIES else FAIL

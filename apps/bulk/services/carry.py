@@ -28,6 +28,7 @@ from apps.common.json.search import why_masked
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
+from apps.common.texts import begin_of
 from apps.common.verbs import Undo
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ MASKED_NOW = _(
     "start a new run with another filter."
 )
 _State, _Outcome = BulkRun.State, BulkRow.Outcome
+MAX_WHY = 300
 # The outcome of a row, and why it was not done.
 _End = tuple[str, str]
 _GONE: _End = (_Outcome.SKIPPED, NO_MATCH)
@@ -130,7 +132,7 @@ class Carrier:
         for number, row in found.items():
             why = self._does.why_not(row.__dict__, self._params, now)
             if why is not None:
-                ends[number] = (_Outcome.SKIPPED, _cut(why))
+                ends[number] = (_Outcome.SKIPPED, begin_of(why, MAX_WHY))
         left = [row for number, row in sorted(found.items()) if number not in ends]
         refused = self._act_on(left)
         for row in left:
@@ -149,7 +151,7 @@ class Carrier:
         if error is None:
             return _Outcome.DONE, ""
         if isinstance(error, PlatformError):
-            return _Outcome.SKIPPED, _cut(error.detail)
+            return _Outcome.SKIPPED, begin_of(error.detail, MAX_WHY)
         logger.error("bulk run %d: row %d failed", self._number, number, exc_info=error)
         return _Outcome.FAILED, _("The database did not take it; try again.")
 
@@ -195,7 +197,3 @@ def _end(run: BulkRun, state: str) -> BulkRun:
     run.state, run.ended_at = state, clock.now()
     run.save(update_fields=["state", "ended_at", "why", "collected", "below"])
     return run
-
-
-def _cut(text: str) -> str:
-    return text[:300]

@@ -17,6 +17,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, ReplayConflict
 from apps.common.messages import Message as _
+from apps.common.texts import begin_of
 from apps.jobs.models import Bounds
 from apps.jobs.rules import transitions
 from apps.jobs.services import control, find
@@ -71,7 +72,7 @@ def start(
         below=newest + 1,
         at_most=at_most,
         rate=rate,
-        reason=reason.strip()[:MAX_REASON],
+        reason=begin_of(reason.strip(), MAX_REASON),
         actor=actor,
         bound=starter.wire(bounds),
         created_at=now,

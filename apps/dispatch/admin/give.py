@@ -16,6 +16,7 @@ from apps.common import clock
 from apps.common.admin.actions import MAX_REASON, actor_of
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.errors import PlatformError
+from apps.common.texts import begin_of
 from apps.dispatch.admin.explain import PASSING, WORDS
 from apps.dispatch.admin.people import with_titles
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership
@@ -108,7 +109,7 @@ def _give(
     if to is None or to.name != name:
         model_admin.message_user(request, gettext("Choose who is to get it."), messages.WARNING)
         return HttpResponseRedirect(model_admin.url("give", row.pk))
-    reason = request.POST.get("reason", "").strip()[:MAX_REASON]
+    reason = begin_of(request.POST.get("reason", "").strip(), MAX_REASON)
     try:
         given = hand_over(dispatch=row, to=to, actor=actor_of(request), reason=reason)
     except PlatformError as error:

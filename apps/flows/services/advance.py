@@ -18,6 +18,7 @@ from apps.common.db import transactional
 from apps.common.errors import PlatformError
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.texts import begin_of
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
@@ -142,7 +143,7 @@ class Advance(LockedRun):
             row,
             state=end.state,
             result=end.result,
-            memo=end.memo[:MAX_MEMO],
+            memo=begin_of(end.memo, MAX_MEMO),
             ended_at=self.now,
             look_at=self.now + AT_FAILED if is_failed_jobs else None,
             **({"by": by[:160]} if by else {}),

@@ -13,6 +13,7 @@ from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.common.json_rules import check_json
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.texts import begin_of
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.ends import End
@@ -79,7 +80,7 @@ def skip(*, run: FlowRun, step: str, actor: str, reason: str, result: Any = None
     if row.state == joins.FAILED and programs.is_open(row.first, row.last, row.pk):
         # Somebody has just retried a job of it.
         going.reopen(row)
-    memo = reason[:MAX_MEMO]
+    memo = begin_of(reason, MAX_MEMO)
     if row.state == joins.ACTIVE and row.kind != shapes.WAIT:
         # Ends when nothing of it is open.
         going.write(row, by=actor[:160], memo=memo, result=result)

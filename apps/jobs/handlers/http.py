@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from apps.common import clock
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.texts import begin_of
 from apps.jobs.conf import conf
 from apps.jobs.handlers.contract import Context, Fail, Retry
 from apps.jobs.handlers.registry import handler
@@ -104,7 +105,7 @@ def http_request(context: Any, ctx: Context) -> Any:
         return shown
     # The body may hold anything; whoever sees the job reads the text.
     text = Message(failures.ANSWERED, host=target.host, status=status)
-    detail = {"body": shown_body[:MAX_SHOWN]}
+    detail = {"body": begin_of(shown_body, MAX_SHOWN)}
     if status >= 500 or status in _PASSING:
         raise Retry(wait_of(answer_headers), text, detail=detail, is_asked=True)
     raise Fail(text, detail=detail)

@@ -13,12 +13,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from apps.common.texts import begin_of
+
 # Of one attempt, in UTF-8.
 MAX_BYTES = 64 * 1024
 # Of one line, in characters.
 MAX_LINE = 8_000
-# How long a word may be that is not cut.
-_MAX_WORD = 2_000
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.ASCII)
 # A time where a text goes on in a line of its own: it would be read as that of a further line.
 _FORGED = re.compile(rf"(?<=[\n\r])(?={_STAMP.pattern})", re.ASCII)
@@ -106,9 +106,8 @@ def _fit(text: str) -> str:
         text = _FORGED.sub(" ", text)
     if len(text) <= MAX_LINE:
         return text
-    # Between two words: a part of a secret might no longer be known for one.
-    end = max(text.rfind(" ", MAX_LINE - _MAX_WORD, MAX_LINE), MAX_LINE - _MAX_WORD)
-    return f"{text[:end]} … {len(text) - end} characters left out …"
+    begin = begin_of(text, MAX_LINE)
+    return f"{begin} … {len(text) - len(begin)} characters left out …"
 
 
 def harmless(text: str) -> str:

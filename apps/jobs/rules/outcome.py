@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.error_lines import line_of_text
+from apps.common.texts import begin_of
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
@@ -164,7 +165,7 @@ class Outcome:
     def last_error(self) -> str:
         """The one line that the job keeps."""
         text = LOSSES.get(self.end) or self.memo or self.summary or line_of_text(self.error)
-        return text[:MAX_MEMO]
+        return begin_of(text, MAX_MEMO)
 
     @property
     def named_error(self) -> str:

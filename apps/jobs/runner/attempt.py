@@ -15,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
 from apps.common.messages import Message
+from apps.common.texts import begin_of, end_of
 from apps.jobs.handlers import registry
 from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
@@ -141,7 +142,7 @@ def _outcome_of_error(error: BaseException, job: HeldJob) -> Outcome:
     if isinstance(error, Fail):
         wanted = {"retry": RETRY_NEVER, "detail": error.detail}
         return _failure(job, str(error), exception=path, **wanted)
-    summary = storable(line_of_error(error))[:MAX_MEMO]
+    summary = begin_of(storable(line_of_error(error)), MAX_MEMO)
     return _failure(job, format_error(error), exception=path, summary=summary)
 
 
@@ -173,7 +174,7 @@ def storable(text: str) -> str:
 def _cut(text: str) -> str:
     if len(text) <= MAX_ERROR:
         return text
-    head, tail = text[: MAX_ERROR - _MAX_TAIL - 100], text[-_MAX_TAIL:]
+    head, tail = begin_of(text, MAX_ERROR - _MAX_TAIL - 100), end_of(text, _MAX_TAIL)
     return f"{head}\n… {len(text) - len(head) - len(tail)} characters are cut out …\n{tail}"
 
 

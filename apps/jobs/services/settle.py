@@ -14,6 +14,7 @@ from apps.common import clock
 from apps.common.db import fetch, fetch_each, placeholders, table, transactional
 from apps.common.error_lines import line_of_text
 from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.common.texts import begin_of
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.errors import LeaseLost, not_held
@@ -233,7 +234,7 @@ def _answer_late(
 
 def _stale(report: Outcome, job: LockedJob, client: str, now: datetime) -> journal.Entry:
     """The report of a worker that had lost its lease, kept for the timeline."""
-    data = {"end": report.end, "memo": report.memo[:500], "report": report_key(report)}
+    data = {"end": report.end, "memo": begin_of(report.memo, 500), "report": report_key(report)}
     return entry_of(
         job,
         STALE,

@@ -15,6 +15,7 @@ from apps.common.db import transactional
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row, insert_rows
+from apps.common.texts import begin_of
 from apps.common.tidy import remove
 from apps.journal.conf import SinkAddress, conf
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
@@ -100,7 +101,7 @@ def _set_paused(sink: Sink, is_paused: bool, actor: str, reason: str) -> None:
     row = Sink.objects.filter(pk=sink.pk)
     if is_paused:
         changed = row.filter(is_paused=False)
-        was = changed.update(is_paused=True, pause_reason=reason[:_MAX_ERROR])
+        was = changed.update(is_paused=True, pause_reason=begin_of(reason, _MAX_ERROR))
     else:
         changed = row.filter(Q(is_paused=True) | Q(failures__gt=0))
         was = changed.update(is_paused=False, pause_reason="", retry_at=None, failures=0)
@@ -191,7 +192,7 @@ class _Turn:
         rows = [
             {
                 **{"sink": self._state.name, "entry_id": line.id, "at": now},
-                **{"error": errors[line.id][:_MAX_ERROR], "body": line.text},
+                **{"error": begin_of(errors[line.id], _MAX_ERROR), "body": line.text},
             }
             for line in lines
             if line.id in new
@@ -202,7 +203,7 @@ class _Turn:
         lately = SinkReject.objects.filter(sink=self._state.name, at__gt=now - timedelta(hours=1))
         if lately.count() > MAX_REJECTS:
             text = f"It refused more than {MAX_REJECTS} entries in an hour: {rows[0]['error']}"
-            pause(sink=self._state, actor="", reason=text[:_MAX_ERROR])
+            pause(sink=self._state, actor="", reason=begin_of(text, _MAX_ERROR))
             raise Unavailable(text)
 
     def keep(self) -> None:
@@ -215,7 +216,7 @@ class _Turn:
         self._save(
             failures=F("failures") + 1,
             retry_at=clock.now() + min(rest, LONGEST_REST),
-            error=error[:_MAX_ERROR],
+            error=begin_of(error, _MAX_ERROR),
         )
         logger.warning("sink %s does not take the journal: %s", self._state.name, error)
 

@@ -16,7 +16,9 @@ from django.db import transaction
 from apps.common import ids
 from apps.common.db import written
 from apps.common.error_lines import line_of_text
+from apps.common.masking import redact_line
 from apps.common.rows import insert_values
+from apps.common.texts import begin_of
 from apps.journal.models import JournalEntry, Source
 
 MAX_ERROR_CHARACTERS = 16_000
@@ -116,8 +118,8 @@ def _instants(column: _Column) -> _Column:
     return [texts[at] for at in column]
 
 
-def _cut(limit: int) -> Callable[[_Column], _Column]:
-    return lambda column: [text[:limit] for text in column]
+def _begin(limit: int) -> Callable[[_Column], _Column]:
+    return lambda column: [begin_of(text, limit) for text in column]
 
 
 def _json(column: _Column) -> _Column:
@@ -133,9 +135,9 @@ def _once(column: _Column) -> _Column:
 # How columns are given to the driver, and cut to what they hold.
 _WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
     "at": _instants,
-    "reason": _cut(MAX_REASON_CHARACTERS),
-    "actor": _cut(MAX_ACTOR_CHARACTERS),
-    "error": _cut(MAX_ERROR_CHARACTERS),
+    "reason": _begin(MAX_REASON_CHARACTERS),
+    "actor": lambda column: [text[:MAX_ACTOR_CHARACTERS] for text in column],
+    "error": _begin(MAX_ERROR_CHARACTERS),
     "data": _json,
 }
 
@@ -143,10 +145,11 @@ _WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
 def error_key(error: str) -> str:
     """32 hex digits, the same for errors that differ only in numbers, ids and quoted words.
 
-    The line that names the error alone counts. "" for no error.
+    The line that names the error alone counts, without its secrets, which would be guessed by the
+    key. "" for no error.
     """
-    line = line_of_text(error[:MAX_ERROR_CHARACTERS]) if error else ""
+    line = line_of_text(begin_of(error, MAX_ERROR_CHARACTERS)) if error else ""
     if not line:
         return ""
-    normal = _VARYING.sub("#", line.lower())[:500]
+    normal = _VARYING.sub("#", redact_line(line[:4_000]).lower())[:500]
     return hashlib.sha256(normal.encode()).hexdigest()[:32]

@@ -11,6 +11,7 @@ from apps.common import ids
 from apps.common.chunks import chunks
 from apps.common.db import fetch, placeholders, repeatable, table
 from apps.common.rows import insert_values, update_rows
+from apps.common.texts import begin_of
 from apps.journal.models import JournalEntry, line_of
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen
@@ -106,4 +107,5 @@ def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
 
 
 def _sample(error: str, data: str | None, reason: str, event: str) -> str:
-    return (line_of(error, json.loads(data or "{}").get("summary")) or reason or event)[:MAX_SAMPLE]
+    line = line_of(error, json.loads(data or "{}").get("summary"))
+    return begin_of(line or reason or event, MAX_SAMPLE)

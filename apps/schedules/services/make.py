@@ -20,6 +20,7 @@ from apps.common.db import apart, is_retryable, transactional
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
+from apps.common.texts import begin_of
 from apps.dispatch.rules.recurrence import occurrence_of
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import OPEN
@@ -207,7 +208,7 @@ def _submit(runs: Sequence[_Run]) -> dict[_Run, int | str]:
 def _reason(error: PlatformError) -> str:
     """Why the job was refused, without its position in the call."""
     text = error.detail.replace("jobs[0].type: ", "").replace("jobs[0].", "")
-    return text[:MAX_WHY]
+    return begin_of(text, MAX_WHY)
 
 
 def _refusal_entry(schedule: Schedule, why: str, *, now: datetime, **data: str) -> journal.Entry:
