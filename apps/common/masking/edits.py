@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,8 +16,9 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
 _ABSENT = object()
-# Places that a refusal names.
+# Places that a refusal names, and the letters of an address.
 MAX_ERRORS = 20
+_MAX_SHOWN = 80
 
 _NEW = _("{mask} stands for a secret only at the place where it was shown; write the value.")
 _TEXT = _(
@@ -27,21 +29,32 @@ _ELEMENT = _(
     "{mask} stands for a secret in a list only while the length of the list and this element are "
     "as they were shown; write the value."
 )
+_ADDRESS = _(
+    "{mask} would be sent to {address}, which was not there before; write the value of the secret, "
+    "too."
+)
+# The begin of an address, up to its path; who signs in there says nothing of where that is.
+_BEGIN = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\"'<>@]*@)?([^\s/?#\"'<>@]+)", re.IGNORECASE)
 
 
 def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
     """The edited JSON value with the secrets of the stored one where their masks were left.
 
     A mask stands for what is stored at the same path; in lists of the same length, in an element
-    that is otherwise unchanged; in a text, if all of it is as it was shown. Invalid names the
-    first places, below `field`, where one is left over.
+    that is otherwise unchanged; in a text, if all of it is as it was shown. None does beside an
+    address of another host, which would get the secret. Invalid names the first places, below
+    `field`, where one is left over.
     """
     if not _has_mask(edited):
         return edited
     left: list[FieldError] = []
     merged: Any = None
     with suppress(_Enough):
-        merged = _merged(edited, stored, redact(stored), field, left)
+        shown = redact(stored)
+        merged = _merged(edited, stored, shown, field, left)
+        if not left and (new := _hosts(edited) - _hosts(shown)):
+            for place in _masks(edited, field):
+                _leave(left, place.removeprefix("."), _ADDRESS, address=min(new)[:_MAX_SHOWN])
     if left:
         raise Invalid(joined(each.named for each in left[:3]), errors=left)
     return merged
@@ -109,6 +122,14 @@ def _is_tied(edited: list[Any], stored: list[Any], position: int) -> bool:
     return not is_value_of(before, value, names.patterns())
 
 
+def _hosts(value: Any) -> set[str]:
+    """The begins of the addresses in the value."""
+    if isinstance(value, str):
+        return {"".join(found).lower() for found in _BEGIN.findall(value)}
+    below = [*value, *value.values()] if isinstance(value, dict) else value
+    return set().union(*map(_hosts, below)) if isinstance(value, dict | list) else set()
+
+
 def _masks(value: Any, path: str) -> Iterator[str]:
     """The paths of what has masks in it."""
     if isinstance(value, str) and MASK in value:
@@ -123,8 +144,8 @@ def _masks(value: Any, path: str) -> Iterator[str]:
             yield from _masks(item, f"{path}.{redact(key)}")
 
 
-def _leave(left: list[FieldError], path: str, why: Message) -> None:
-    left.append(FieldError(path, Invalid.code, Message(why.template, mask=MASK)))
+def _leave(left: list[FieldError], path: str, why: Message, **facts: str) -> None:
+    left.append(FieldError(path, Invalid.code, Message(why.template, mask=MASK, **facts)))
     if len(left) == MAX_ERRORS:
         raise _Enough
 

@@ -1,17 +1,26 @@
-"""Secrets in what steps are given and ask for: hidden, and put back by the name of the step."""
+"""Secrets in what steps are given and ask for: hidden, put back by the name of the step, and not
+moved to a name under which they would be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from apps.common.errors import FieldError, Invalid
 from apps.common.json.path import read_path
 from apps.common.json_rules import is_same
-from apps.common.masking import merge, redact
+from apps.common.masking import is_secret, merge, redact
+from apps.common.masking.edits import MAX_ERRORS
+from apps.common.messages import Message, joined
+from apps.common.messages import Message as _
 from apps.flows.rules.definition import Definition
-from apps.flows.rules.references import GIVEN, PATH
+from apps.flows.rules.references import GIVEN, PATH, is_reference
 
 IF, EQUALS = "if", "equals"
+_MOVED = _(
+    "What is at {path} is masked, and would be shown here; give it under the name of a secret, "
+    "such as token."
+)
 
 
 def masked(definition: Any) -> Any:
@@ -44,7 +53,9 @@ def unmasked(edited: Any, stored: Any, *, field: str = "") -> Any:
 
 def unmasked_value(key: str, value: Any, stored: Mapping[str, Any], *, field: str = "") -> Any:
     """What the step has under the key, with the secrets of the stored step where their masks were
-    left; Invalid where one is left over."""
+    left; Invalid where one is left over, and where a new reference would show a secret."""
+    if key in GIVEN and (moved := [*_moved(value, stored.get(key), field)]):
+        raise Invalid(joined(each.named for each in moved[:3]), errors=moved[:MAX_ERRORS])
     if key != IF or not _is_condition(value):
         return merge(value, stored.get(key), field=field)
     before: Any = stored.get(IF)
@@ -62,6 +73,22 @@ def _merged(step: Mapping[str, Any], stored: Mapping[str, Any], at: str) -> dict
         key: unmasked_value(key, value, stored, field=f"{field}.{key}")
         for key, value in step.items()
     }
+
+
+def _moved(value: Any, stored: Any, at: str) -> Iterator[FieldError]:
+    """The references to what is masked that stand under no name of a secret, and are new."""
+    if is_reference(value):
+        if not is_same(value, stored) and any(map(is_secret, _names(value))):
+            yield FieldError(at, Invalid.code, Message(_MOVED.template, path=value[PATH]))
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if not is_secret(key):
+                before = stored.get(key) if isinstance(stored, dict) else None
+                yield from _moved(each, before, f"{at}.{redact(key)}".removeprefix("."))
+    elif isinstance(value, list):
+        for position, each in enumerate(value):
+            is_there = isinstance(stored, list) and position < len(stored)
+            yield from _moved(each, stored[position] if is_there else None, f"{at}[{position}]")
 
 
 # --- conditions -----------------------------------------------------------------------------------
@@ -82,7 +109,7 @@ def _place(condition: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _names(condition: Mapping[str, Any]) -> list[str]:
-    """The names on the path of the condition; none when it has a fault."""
+    """The names on the path of the condition, or of a reference; none when it has a fault."""
     try:
         return [part for part in read_path(condition.get(PATH, "")) if isinstance(part, str)]
     except (TypeError, ValueError):

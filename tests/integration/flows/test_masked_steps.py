@@ -15,7 +15,7 @@ from apps.flows.services.start import start
 from tests import factories
 from tests.clients import JsonClient
 from tests.flow_pages import LIST, edit, made, page_url
-from tests.flows import job, jobs, wait
+from tests.flows import job, jobs, ref, wait
 from tests.jobs import job_type
 from tests.pages import form_of, page_of
 
@@ -128,3 +128,50 @@ def test_keys_read_masks_and_send_them_back(
         assert refused.status_code == 400
         assert refused.json()["errors"][0]["field"].startswith("definition.steps.")
     assert FlowRun.objects.count() == 1
+
+
+# What a step is given of the params of the run, and where a secret would be shown.
+MOVES: tuple[tuple[str, Any, str], ...] = (
+    ("context", {"note": ref("params", "token")}, "context.note"),
+    ("context", {"a": [1, {"b": ref("params", "credentials.user")}]}, "context.a[1].b"),
+    ("context", {"note": ref("first", "list[0].pin")}, "context.note"),
+    ("each", ref("params", "credentials.of"), "each"),
+    ("each", [{"url": ref("params", "password")}], "each[0].url"),
+    ("context", {"token": ref("params", "token"), "pin": [ref("params", "password")]}, ""),
+    ("context", {"note": ref("params", "tokens"), "all": ref("params")}, ""),
+)
+
+
+def test_no_step_is_given_a_secret_under_a_name_that_shows_it(
+    make_key: Callable[..., str], admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """Whoever sees masks could else read in a job what another job has been given or has found."""
+    job_type("mail")
+    key = JsonClient(make_key(scopes=("read", "operate", "submit")))
+    sees_all = JsonClient(make_key(scopes=("operate", "submit", "payload")))
+    for number, (name, given, place) in enumerate(MOVES):
+        with subtests.test(f"{name} {given}"):
+            made_of = jobs("next", [1], max=9) | {"needs": ["first"], name: given}
+            definition = {"steps": [job("first"), made_of]}
+            bodies = {
+                "/api/v1/flow-runs/": {"definition": definition},
+                "/api/v1/flows/": {"name": f"flow{number}", "definition": definition},
+            }
+            for address, body in bodies.items():
+                answer = key.post(address, body)
+                assert answer.status_code == (400 if place else 201)
+                if place:
+                    [error] = answer.json()["errors"]
+                    assert error["field"] == f"definition.steps.next.{place}"
+                    assert "is masked, and would be shown" in error["message"]
+                    # Keys that see secrets may show them.
+                    assert sees_all.post(address, body).status_code == 201
+
+    # One that is there already may stay, and goes nowhere else.
+    flow = Flow.objects.get(name="flow0")
+    edit(admin_client, flow, **{"steps-1-max": "8"})
+    newest = Flow.objects.get(name="flow0", version=2)
+    assert newest.definition["steps"][1]["context"] == {"note": ref("params", "token")}
+    page = edit(admin_client, newest, **{"steps-1-given": "other = $params.token"})
+    assert "is masked, and would be shown" in page.content.decode()
+    assert Flow.objects.filter(name="flow0").count() == 2

@@ -354,6 +354,39 @@ def test_mask_stands_for_the_stored_secret_at_its_own_place_alone(
             assert f"params.{places[0]}: " in str(caught.value)
 
 
+# What is stored beside the secret, the edit of it, and whether the secret would go elsewhere.
+ADDRESSES: tuple[tuple[Any, Any, bool], ...] = (
+    ("https://shop.example/in?n=1", "https://shop.example/out", False),
+    ("https://shop.example/in", "HTTPS://Shop.Example", False),
+    ("https://shop.example/in", "no address", False),
+    (["redis://a:1/0", "https://b/"], ["https://b/", "redis://a:1/1"], False),
+    ("https://shop.example/in", "https://evil.example/in", True),
+    ("https://shop.example/in", "http://shop.example/in", True),
+    ("https://shop.example/in", "https://shop.example:8443/in", True),
+    ("https://shop.example/in", "https://shop.example@evil.example/in", True),
+    ("https://shop.example/in", {"proxy": "see https://evil.example"}, True),
+    ("https://shop.example/in", {"socks5://evil.example": 1}, True),
+    (None, "https://evil.example", True),
+)
+
+
+def test_no_edit_sends_a_secret_to_another_host(subtests: pytest.Subtests) -> None:
+    for stored, edited, is_elsewhere in ADDRESSES:
+        with subtests.test(f"{stored} {edited}"):
+            before = {"to": stored, "headers": {"X-Api-Key": "k", "n": 1}, "note": "pin=1 a"}
+            after = {**redact(before), "to": edited}
+            if not is_elsewhere:
+                assert merge(after, before) == {**before, "to": edited}
+                continue
+            with pytest.raises(Invalid) as caught:
+                merge(after, before, field="context")
+            errors = caught.value.errors
+            assert [e.field for e in errors] == ["context.headers.X-Api-Key", "context.note"]
+            assert all("was not there before" in error.message for error in errors)
+            secrets = {"headers": {"X-Api-Key": "k2", "n": 1}, "note": "pin=2"}
+            assert merge({**after, **secrets}, before) == {**after, **secrets}
+
+
 def test_masks_of_a_new_value_are_refused() -> None:
     with pytest.raises(Invalid, match=r"params\.a\.token: "):
         merge({"a": {"token": MASK}}, None, field="params")
