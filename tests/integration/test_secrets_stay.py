@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from apps.common.masking import MASK, redact
 from apps.dispatch.models import Executor, OnceTask, RotateTask
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
+from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.services.lines import next_lines
 from apps.schedules.models import Schedule
 from tests import callback, factories
@@ -163,6 +164,8 @@ def test_no_kind_of_secret_is_seen_at_any_door(
     world.store({"note": [*KINDS]}, None)
     factories.job("mail")
     end(take()[0], "failed", error=text, retry="never")
+    JobType.objects.update(paused=True, pause_reason=KINDS[1])
+    forget_type_snapshots()
     ann = Executor.objects.get(name="uid_ann")
     ended, words = callback.taken(ann), {"message": text, "result": {"note": [*KINDS]}}
     callback.call_back(executor=ann, number=ended.pk, outcome="failed", **words)

@@ -16,6 +16,7 @@ from apps.common.admin.live import LiveAdmin
 from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
 from apps.common.filtersets import Choice, Number, RowFilters
+from apps.common.masking import redact
 from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
 
@@ -106,11 +107,11 @@ class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("title"))
     def shown_title(self, delivery: Delivery) -> str:
-        return shown_text(delivery.message["title"])
+        return shown_text(redact(delivery.message["title"]))
 
     @column(_("message"))
     def shown_message(self, delivery: Delivery) -> str:
-        return shown_text(delivery.message["text"])
+        return shown_text(redact(delivery.message["text"]))
 
 
 admin.site.register(Delivery, DeliveryAdmin)

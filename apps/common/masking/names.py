@@ -46,6 +46,12 @@ def forget_declared() -> None:
     _declared.forget()
 
 
+def learn_declared() -> None:
+    """Read the schemas, unless that was just done: lines of the log are masked by what the process
+    has read last."""
+    _declared.get("", _read)
+
+
 def check_declared(schema: Any, *, field: str) -> None:
     """Invalid when the schema declares names that are too long, or too many with all others."""
     known = _read() if (wanted := secret_properties(schema)) else frozenset[str]()

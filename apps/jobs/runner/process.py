@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from apps.common import clock
+from apps.common.masking.names import learn_declared
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
@@ -276,6 +277,7 @@ class Process:
 
     def _beat(self) -> None:
         types, began = types_with_handler(), clock.now()
+        learn_declared()
         self.changed = False
         if not self._registered:
             self._register(types)

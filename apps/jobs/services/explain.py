@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from apps.common import clock
+from apps.common.masking import redact
 from apps.common.messages import Reason
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
@@ -38,7 +39,7 @@ def explain(job: Job) -> list[Reason]:
         affinity_host=job.affinity_host,
         affinity_until=job.affinity_until,
         settings=None if job_type is None else job_type.snapshot,
-        pause_reason="" if job_type is None else job_type.pause_reason,
+        pause_reason="" if job_type is None else str(redact(job_type.pause_reason)),
         breaker=known,
         running=_running(job_type) if waits else 0,
         probes=probes_of(job.type, known) if waits else 0,

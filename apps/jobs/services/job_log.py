@@ -11,7 +11,7 @@ from typing import NamedTuple
 from django.db.models import F, Max, Q, QuerySet, Sum
 
 from apps.common.db import fetch, table
-from apps.common.masking import redact_line
+from apps.common.masking import redact
 from apps.common.readers import read_number
 from apps.common.rows import insert_values
 from apps.common.tidy import CHUNK, rest
@@ -138,7 +138,7 @@ def read(parts: Iterable[JobLog], *, masked: bool = True, text: str = "") -> lis
         named = part.hold, part.attempt
         left_out[named] += part.left_out
         for line in rules.read(part.text):
-            shown = line._replace(text=redact_line(line.text)) if masked else line
+            shown = line._replace(text=redact(line.text)) if masked else line
             if wanted in shown.text.casefold():
                 found[named].append(shown)
     return [StoredAttemptLog(*named, found[named], left) for named, left in left_out.items()]

@@ -3,6 +3,7 @@ job."""
 
 from __future__ import annotations
 
+import io
 import logging
 import threading
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import pytest
 from celery import signals
 from django.db import OperationalError
 
+from apps.common.logs import TextFormatter
+from apps.common.masking import names
 from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import Context, Retry
 from apps.jobs.models import JobLog
@@ -24,7 +27,7 @@ from apps.jobs.runner.process import Process
 from apps.jobs.services import control, job_log, leases
 from apps.jobs.services.settle import settle
 from apps.jobs.testing import perform
-from tests.jobs import drained, end, held_jobs, jobs, row
+from tests.jobs import drained, end, held_jobs, job_type, jobs, row
 from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -256,3 +259,39 @@ def test_a_log_has_all_from_info_on_whatever_the_worker_logs() -> None:
     signals.after_setup_logger.send(sender=None, logger=worker, loglevel=logging.ERROR)
     assert worker.level == logging.INFO
     assert [each.level for each in worker.handlers] == [logging.ERROR, logging.INFO]
+
+
+# --- names of secrets that schemas declare --------------------------------------------------------
+@pytest.fixture
+def door(declared_secrets: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type whose schema names a secret, of which this process has read nothing yet."""
+    schema = {"type": "object", "properties": {"door": {"type": "string", "secret": True}}}
+    job_type("mail", params_schema=schema)
+    monkeypatch.setattr(names, "_latest", frozenset())
+    names.forget_declared()
+
+
+def test_log_hides_what_a_schema_names_also_in_a_new_process(door: None) -> None:
+    [held] = held_jobs(1)
+    attempt_log.say(held, "door=hunter2")
+    settle(outcomes=[attempt.interrupted(held, timedelta(0))])
+    assert texts(held.id) == [["door=••••••"]]
+
+
+def test_worker_hides_what_a_schema_names_in_its_own_log(
+    door: None, handle: Handle, process: Process
+) -> None:
+    """By its first heartbeat, before it holds a job."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(TextFormatter())
+
+    def mail(context: Any) -> None:
+        logger.warning("the code is %s", context)
+
+    handle("mail", mail)
+    logger.addHandler(handler)
+    jobs(1, context={"door": "hunter2"})
+    drained(process)
+    logger.removeHandler(handler)
+    assert "the code is {'door': ••••••}" in written.getvalue().replace("'••••••'", "••••••")
