@@ -114,6 +114,17 @@ def form_of(page: Any, holding: str) -> dict[str, Any]:
     raise AssertionError(f"no form on the page has a field {holding!r}")
 
 
+def forms_to(page: Any, address: str) -> list[dict[str, Any]]:
+    """What a browser would send of each form with that address, by its first button."""
+    found = []
+    for form in _document(page).iter("form"):
+        if form.get("action") == address:
+            button = next(each for each in form.iter("button") if each.get("name"))
+            fields = {name: values[0] for name, values in _fields(form).items()}
+            found.append({**fields, str(button.get("name")): button.get("value", "")})
+    return found
+
+
 class Cell(NamedTuple):
     """A cell of a table: its words, and where its first link leads."""
 

@@ -1,12 +1,15 @@
-"""Forms that make rows, each at most once, however often they are sent.
+"""Forms that make rows or act on some, each at most once, however often they are sent.
 
 A page that adds something is drawn with a number of its own. What the form makes and its number are
-stored together, so a double click or a second try finds what the first one made.
+stored together, so a double click or a second try finds what the first one made. An act has many
+transactions: its number is stored before, and forgotten if nothing was done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -55,6 +58,35 @@ def make_once(number: int, make: Callable[[], RowT]) -> RowT:
     if row is not None:
         SentForm.objects.filter(pk=number).update(row=row.pk)
     return row
+
+
+@contextmanager
+def acting_once(number: int | None) -> Iterator[Act]:
+    """The act of the form of that number, None for a form without one: carry it out unless it
+    `was_sent`, and say whether it `is_done`."""
+    act = Act(was_sent=number is not None and not _is_first(number))
+    try:
+        yield act
+    finally:
+        if number is not None and not (act.was_sent or act.is_done):
+            SentForm.objects.filter(pk=number).delete()
+
+
+@dataclass(kw_only=True)
+class Act:
+    """The act of a form: whether the form was sent before, and whether something is done now."""
+
+    was_sent: bool
+    is_done: bool = False
+
+
+@transactional
+def _is_first(number: int) -> bool:
+    try:
+        take(number)
+    except SentBefore:
+        return False
+    return True
 
 
 def take(number: int) -> None:

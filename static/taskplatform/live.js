@@ -27,6 +27,8 @@
 
   // The scripts of the theme bind an attribute by another, and then it is theirs.
   function mergeAttributes(old, fresh) {
+    // The number by which a form acts once: its answer may be on the way.
+    if (old.name === "sent") return;
     const isBound = (name) => old.hasAttribute(`x-bind:${name}`);
     for (const { name, value } of fresh.attributes) {
       if (name !== "open" && !isBound(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from apps.alerts.models import Channel, Delivery, ReportRun
 from apps.common import sent_forms
 from apps.common.admin.service import ServiceModelAdmin
 from apps.common.models import SentForm
 from apps.common.sent_forms import SentBefore
 from apps.dispatch.models import OnceTask
+from apps.schedules.models import Schedule, ScheduleRun
 from tests import factories
-from tests.pages import form_of
+from tests.alerts import channel, report_plan
+from tests.pages import change_url, form_of, forms_to, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -110,3 +115,84 @@ def test_of_two_at_once_one_makes_it_and_the_other_finds_it(racers: Any) -> None
     race = racers([send] * 4)
     [made] = OnceTask.objects.all()
     assert race.results == [made.pk] * 4
+
+
+# --- forms that act -------------------------------------------------------------------------------
+class Deed(NamedTuple):
+    """Something that a page does: the page, the button or form on it, and what is counted."""
+
+    page: str
+    address: str
+    counted: type[Model]
+
+
+def deeds() -> list[Deed]:
+    """Each makes something new whenever it is done."""
+    schedule = factories.schedule()
+    owner = User.objects.get(username="admin")
+    plan = report_plan(owner, channels=[channel()])
+    row = Channel.objects.get()
+    of_schedule, of_plan, of_channel = map(change_url, (schedule, plan, row))
+    lists = reverse("admin:schedules_schedule_changelist")
+    test = reverse("admin:alerts_channel_test", args=[row.pk])
+    return [
+        Deed(of_schedule, reverse("admin:schedules_schedule_act", args=["run_now"]), ScheduleRun),
+        Deed(lists, lists, ScheduleRun),
+        Deed(of_plan, reverse("admin:alerts_reportplan_act", args=["send_now"]), ReportRun),
+        Deed(test, test, Delivery),
+        Deed(of_channel, test, Delivery),
+    ]
+
+
+def sent_by_page(client: Client, deed: Deed) -> dict[str, Any]:
+    """What a browser would send of the form on the page."""
+    page = client.get(deed.page)
+    if deed.page == deed.address:
+        fields = form_of(page, "sent")
+        rows = {"action": "run_now", "_selected_action": str(Schedule.objects.get().pk)}
+        return {**fields, **rows} if deed.counted is ScheduleRun else fields
+    for form in forms_to(page, deed.address):
+        return form
+    return form_of(client.get(deed.address), "sent")
+
+
+def test_act_is_done_once_however_often_its_form_is_sent(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """Also by a second click that comes when nobody waits for a double click any more."""
+    factories.job_type()
+    for deed in deeds():
+        with subtests.test(f"{deed.page} {deed.address}"):
+            rows = deed.counted._default_manager
+            before = rows.count()
+            form = sent_by_page(admin_client, deed)
+            admin_client.post(deed.address, form)
+            again = admin_client.post(deed.address, form, follow=True)
+            assert rows.count() == before + 1
+            assert "This was sent twice, and is done once." in text_of(again)
+            admin_client.post(deed.address, sent_by_page(admin_client, deed))
+            assert rows.count() == before + 2
+
+
+def test_act_that_was_refused_may_be_sent_again(admin_client: Client) -> None:
+    factories.job_type()
+    schedule = factories.schedule()
+    page, act = change_url(schedule), reverse("admin:schedules_schedule_act", args=["run_now"])
+    [form] = forms_to(admin_client.get(page), act)
+    Schedule.objects.update(job_type="gone")
+    assert "Run now: " in text_of(admin_client.post(act, form, follow=True))
+    assert not ScheduleRun.objects.exists()
+    assert not SentForm.objects.exists()
+    Schedule.objects.update(job_type="mail")
+    admin_client.post(act, form)
+    assert ScheduleRun.objects.count() == 1
+
+
+@pytest.mark.both
+def test_of_two_acts_at_once_one_is_done(racers: Any) -> None:
+    def act() -> bool:
+        with sent_forms.acting_once(7) as mine:
+            mine.is_done = not mine.was_sent
+        return mine.is_done
+
+    assert sorted(racers([act] * 4).results) == [False, False, False, True]

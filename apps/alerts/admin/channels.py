@@ -21,7 +21,7 @@ from apps.alerts.models import Channel
 from apps.alerts.services import settings
 from apps.alerts.services.notify import send_test
 from apps.alerts.services.sending import why_not_called
-from apps.common.admin.actions import CustomUrls, actor_of
+from apps.common.admin.actions import CustomUrls, acting_once, actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.pages import Panel
@@ -142,7 +142,11 @@ class ChannelAdmin(SettingAdmin):
         """Ask (GET), then make a test and lead to its delivery, which shows the answer (POST)."""
         row = self.existing(request, pk, may="change")
         if request.method == "POST":
-            sent = send_test(row, actor=actor_of(request))
+            with acting_once(request) as act:
+                if act.was_sent:
+                    return redirect("admin:alerts_delivery_changelist")
+                sent = send_test(row, actor=actor_of(request))
+                act.is_done = True
             return redirect("admin:alerts_delivery_change", sent.pk)
         return self.page(
             request,

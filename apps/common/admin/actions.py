@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from apps.common import clock, ids
+from apps.common import clock, ids, sent_forms
 from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
@@ -36,6 +37,8 @@ MAX_NAMED = 20
 MAX_LABEL = 120
 # The key of the session that holds the last act that can be undone.
 ACT = "act"
+# The field with the number of a form that acts.
+SENT = "sent"
 
 Act = Callable[..., object]
 # Further pages of an admin, as unfold takes them: path, name and view.
@@ -291,7 +294,11 @@ def _act(
     carry_out = _carry_out_at_once if spec.at_once else _carry_out
     first = ids.next_ids(1)[0]
     try:
-        outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
+        with acting_once(request) as act:
+            if act.was_sent:
+                return HttpResponseRedirect(back)
+            outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
+            act.is_done = bool(outcome.done)
     except PlatformError as error:
         for each in error.errors or [FieldError("", error.code, error.detail)]:
             form.add_error(
@@ -301,6 +308,17 @@ def _act(
     if outcome.done and spec.verb is not None and spec.is_undone:
         offer_undo(admin, request, spec.verb.name, first, spec.report(outcome))
     return _report(admin, request, spec, outcome, back)
+
+
+@contextmanager
+def acting_once(request: HttpRequest) -> Iterator[sent_forms.Act]:
+    """`sent_forms.acting_once` for the form that the request has sent; a page says so if it was
+    sent before."""
+    with sent_forms.acting_once(sent_forms.number_of(request.POST.get(SENT, ""))) as act:
+        if act.was_sent:
+            text = gettext("This was sent twice, and is done once. Send it anew to do it again.")
+            messages.info(request, text)
+        yield act
 
 
 def offer_undo(admin: Any, request: HttpRequest, verb: str, first: int, said: str) -> None:
