@@ -10,6 +10,7 @@ def clear_caches() -> None:
     numbers."""
     from django.core.cache import cache
 
+    from apps.common import db
     from apps.dispatch.services import queue, silent_people
     from apps.jobs.services import outside, register
     from apps.jobs.services.preference import looks
@@ -35,6 +36,7 @@ def clear_caches() -> None:
         fact_sheet.sheets,
         troubles.found,
         causes.found,
+        db.logged_lately,
         *of_type.CACHES,
     )
     for kept in (

@@ -8,6 +8,7 @@ class AlertsConfig(AppConfig):
     verbose_name = _("Alerts")
 
     def ready(self) -> None:
+        from apps.alerts.services.broken import UNJUDGED
         from apps.alerts.services.firing import FIRING, NOBODY_NOTIFIED
         from apps.alerts.services.retention import forget_alerts, forget_deliveries, forget_reports
         from apps.common import tidy
@@ -18,4 +19,4 @@ class AlertsConfig(AppConfig):
         tidy.register("resolved alerts", forget_alerts)
         tidy.register("runs of reports", forget_reports)
         WATCHES.insert(0, FIRING)
-        WATCHES.append(NOBODY_NOTIFIED)
+        WATCHES.extend([NOBODY_NOTIFIED, UNJUDGED])

@@ -7,14 +7,15 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from apps.alerts.services import judging, report_runs, settings, waiting
+from apps.alerts.services import broken, judging, report_runs, settings, waiting
+from apps.alerts.services.broken import EVALUATE
 from apps.common import clock
 from apps.common.db import apart
 from apps.common.leases import sweep_lease
 
 logger = logging.getLogger(__name__)
 
-EVALUATE, REPORT, DELIVER = "alerts.evaluate", "alerts.report", "alerts.deliver"
+REPORT, DELIVER = "alerts.report", "alerts.deliver"
 MAX_TIME = timedelta(minutes=1)
 
 
@@ -25,7 +26,10 @@ def evaluate() -> int:
         if mine:
             with apart("sealing channels"):
                 settings.seal_channels()
-        found = judging.evaluate() if mine else None
+        unjudged: dict[str, str] = {}
+        found = judging.evaluate(unjudged) if mine else None
+        if mine:
+            broken.note_broken(unjudged)
     if not found:
         return 0
     for word in ("fire", "resolve", "sent"):

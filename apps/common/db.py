@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +23,9 @@ from django.db import (
 )
 from django.db.models.expressions import Col
 from django.db.models.sql.where import WhereNode
+
+from apps.common.error_lines import line_of_error
+from apps.common.ttl_cache import TTLCache
 
 logger = logging.getLogger(__name__)
 
@@ -111,18 +115,33 @@ def repeatable(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+@dataclass
+class Tried:
+    """One row of many that is handled, and the line that names its error; "" for none."""
+
+    error: str = ""
+
+
+# What was logged in the last hour. What fails in each round of a sweep would fill the log.
+logged_lately: TTLCache[str] = TTLCache(3600.0, most=1000)
+
+
 @contextmanager
-def apart(what: str) -> Iterator[None]:
-    """Handle one row of many: an error is logged, so that the others have their turn.
+def apart(what: str) -> Iterator[Tried]:
+    """Handle one row of many: an error is logged, so that the others have their turn; the same one
+    again an hour later.
 
     Inside a transaction an error is raised if the whole must be repeated; others need a savepoint.
     """
+    tried = Tried()
     try:
-        yield
+        yield tried
     except Exception as error:
         if connection.in_atomic_block and is_retryable(error):
             raise
-        logger.exception("%s failed; the others go on", what)
+        tried.error = line_of_error(error)
+        if logged_lately.is_new((what, tried.error), tried.error):
+            logger.exception("%s failed; the others go on", what)
 
 
 def shared_lock() -> str:

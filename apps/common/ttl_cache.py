@@ -36,6 +36,18 @@ class TTLCache(Generic[ValueT]):
         self._values[key] = value, until
         return value
 
+    def is_new(self, key: Hashable, value: ValueT) -> bool:
+        """Whether there is no value in the cache; there is one from now on."""
+        is_new = False
+
+        def make() -> ValueT:
+            nonlocal is_new
+            is_new = True
+            return value
+
+        self.get(key, make)
+        return is_new
+
     def forget(self) -> None:
         """Forget all values, so that they are made anew."""
         self._values.clear()

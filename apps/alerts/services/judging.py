@@ -21,16 +21,18 @@ from apps.reports.watches.base import Reading
 MAX_OPEN = 200
 
 
-def evaluate() -> Counter[str]:
+def evaluate(broken: dict[str, str] | None = None) -> Counter[str]:
     """Judge all rules and make the deliveries; returns the number of each verdict, and of the
-    messages as `sent`."""
+    messages as `sent`. Puts the rules that cannot be judged into `broken`: number and error."""
     sheet = current_sheet()
     found: Counter[str] = Counter()
     rules_on = list(AlertRule.objects.filter(enabled=True).order_by("pk"))
     with_open = {*_open().order_by().values_list("rule", flat=True).distinct()}
     for rule in rules_on:
-        with apart(f"alert rule {rule.pk}"):
+        with apart(f"alert rule {rule.pk}") as tried:
             found += _judged(rule, sheet, has_open=rule.pk in with_open)
+        if tried.error and broken is not None:
+            broken[str(rule.pk)] = tried.error
     if with_open - {rule.pk for rule in rules_on}:
         with apart("alerts of rules that are off"):
             found += _closed()

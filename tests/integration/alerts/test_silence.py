@@ -13,13 +13,14 @@ from django.test import Client
 
 from apps.alerts import sweeps
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
-from apps.alerts.services import alerts, notify, report_runs, settings
+from apps.alerts.services import alerts, judging, notify, report_runs, settings
 from apps.common import clock, tidy
 from apps.jobs.models import Job, JobType
 from tests.alerts import address, channel, evaluate, report_plan, rule
 from tests.caches import clear_caches
 from tests.emptying import undone
 from tests.frozen import FrozenClock
+from tests.integration.reports.home import home, notices
 from tests.integration.reports.prometheus import samples
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
@@ -359,3 +360,43 @@ def test_small_table_that_breaks_keeps_no_other_from_being_tidied(
     tidy.tidy(until=clock.now() + timedelta(seconds=30))
 
     assert (len(asked), "common.tidy: broken failed" in caplog.text) == (1, True)
+
+
+def test_rule_that_breaks_is_one_line_of_the_log_and_a_problem(
+    due: FrozenClock, admin_client: Client, caplog: Any
+) -> None:
+    """As long as it is broken by the same: each round would be four lines a minute."""
+    late("well", channels=[channel()])
+    broken = late("foreign")
+    AlertRule.objects.filter(pk=broken.pk).update(kind="of_another_release")
+    for _ in range(20):
+        sweeps.evaluate()
+        due.advance(seconds=15)
+    assert [each.message for each in caplog.records if "failed" in each.message] == [
+        f"alert rule {broken.pk} failed; the others go on"
+    ]
+
+    clear_caches()
+    words = notices(home(admin_client))["unjudged"]
+    assert "The alert rule foreign cannot be judged, so it tells nobody: This release" in words
+    assert "began 09:00" in words
+
+    AlertRule.objects.filter(pk=broken.pk).update(kind="oldest_due")
+    sweeps.evaluate()
+    clear_caches()
+    assert "unjudged" not in notices(home(admin_client))
+
+
+def test_error_of_a_rule_is_shown_without_its_secrets(
+    due: FrozenClock, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late()
+
+    def breaks(*_args: Any, **_more: Any) -> Any:
+        raise ValueError("no answer from https://ann:s3cr3t@db/")
+
+    monkeypatch.setattr(judging, "_judged", breaks)
+    sweeps.evaluate()
+    shown = home(admin_client)
+    assert "s3cr3t" not in shown
+    assert "ValueError: no answer from https://••••••@db/" in notices(shown)["unjudged"]
