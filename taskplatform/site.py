@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from axes.helpers import get_cool_off
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 else:
     from unfold.sites import UnfoldAdminSite as AdminSite
 
-AUDIT_URL = "audit"
+AUDIT_URL, SIGNED_IN_URL = "audit", "signed_in"
 
 
 # Pages by the key that leads there after a g, and what other keys do: static/taskplatform/keys.js.
@@ -130,6 +131,11 @@ class PlatformAdminSite(AdminSite):
             max_entries=f"{search_kinds.MAX_ENTRIES:,}",
             **(extra_context or {}),
         )
+
+
+def signed_in(request: HttpRequest) -> HttpResponse:
+    """The account, and the token of its forms, for pages that have been open for long."""
+    return JsonResponse({"account": str(request.user.pk), "token": get_token(request)})
 
 
 def menu_of(request: HttpRequest) -> Menu:

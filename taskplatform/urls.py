@@ -29,7 +29,7 @@ from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, health, system_page
 from taskplatform.activity import ACTIVITY_URL, activity
 from taskplatform.openapi import DocumentView
-from taskplatform.site import AUDIT_URL
+from taskplatform.site import AUDIT_URL, SIGNED_IN_URL, signed_in
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
@@ -75,6 +75,7 @@ urlpatterns = [
     path("admin/problems/", admin.site.admin_view(problems_page), name=PROBLEMS_URL),
     path("admin/problems/said/", admin.site.admin_view(remark_on_problems), name=REMARK_URL),
     path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
+    path("admin/signed-in/", admin.site.admin_view(signed_in), name=SIGNED_IN_URL),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path(
         "admin/jobs/jobtype/<int:pk>/now/",

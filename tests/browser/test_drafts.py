@@ -16,6 +16,7 @@ from tests import factories
 from tests.browser.conftest import Watch
 from tests.flows import job
 from tests.jobs import job_type
+from tests.pages import change_url
 
 SCHEMA = {
     "type": "object",
@@ -69,6 +70,58 @@ def test_who_is_signed_out_while_a_form_is_open_loses_nothing_of_it(
     expect(page.get_by_text("was added successfully")).to_be_visible()
     [task] = OnceTask.objects.all()
     assert (task.title, task.params) == ("Photograph the shelf", {"shop": "Nanjing Road"})
+
+
+def test_form_that_is_saved_after_its_session_ended_stays_as_it_is(
+    page_as: Callable[..., Page], watch: Watch
+) -> None:
+    """Also where no part of the form has asked the server before."""
+    account = User.objects.create_superuser("vera", password=PASSWORD)
+    executor = factories.user("uid_ann")
+    page = page_as("superuser")
+    page.goto(change_url(executor))
+    page.get_by_label("Title").fill("Ann of the harbour")
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text(SIGNED_OUT)).to_be_visible()
+    expect(page.get_by_label("Title")).to_have_value("Ann of the harbour")
+
+    # Somebody else signs in: what was typed is not saved in their name.
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Sign in").click()
+    sign_in(opened.value, account.username)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text(SIGNED_OUT)).to_be_visible()
+    opened.value.goto(reverse("admin:logout"))
+    executor.refresh_from_db()
+    assert executor.title != "Ann of the harbour"
+
+
+def test_form_is_saved_when_its_writer_has_signed_in_again_elsewhere(
+    page_as: Callable[..., Page], watch: Watch
+) -> None:
+    """That makes the token of the form void; and a second click sends it once."""
+    executor = factories.user("uid_ann")
+    page = page_as("superuser")
+    account = User.objects.get(username="superuser")
+    account.set_password(PASSWORD)
+    account.save()
+    other = page.context.new_page()
+    sign_in(other, "superuser")
+    other.close()
+    page.goto(change_url(executor))
+    Session.objects.all().delete()
+    other = page.context.new_page()
+    sign_in(other, "superuser")
+    other.close()
+    page.get_by_label("Title").fill("Ann of the harbour")
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.method))
+    page.get_by_role("button", name="Save", exact=True).dblclick()
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    assert posts.count("POST") == 1
+    executor.refresh_from_db()
+    assert executor.title == "Ann of the harbour"
 
 
 def test_form_of_one_account_is_not_saved_by_another(
