@@ -7,6 +7,7 @@ transactions: its number is stored before, and forgotten if nothing was done.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,12 +43,17 @@ def new_number() -> str:
     return Signer(salt=_SALT).sign(str(ids.next_id()))
 
 
-def number_of(signed: str) -> int | None:
-    """The number that a form has sent; None for none of ours."""
+def number_of(signed: str, *, said: str = "") -> int | None:
+    """The number that a form has sent; None for none of ours. With what it `said`, the form has a
+    number for each content."""
     try:
-        return int(Signer(salt=_SALT).unsign(signed))
+        number = int(Signer(salt=_SALT).unsign(signed))
     except BadSignature:
         return None
+    if not said:
+        return number
+    drawn = hashlib.blake2b(f"{number} {said}".encode(errors="replace"), digest_size=8)
+    return int.from_bytes(drawn.digest(), "big") >> 1
 
 
 @transactional

@@ -188,6 +188,17 @@ def test_act_that_was_refused_may_be_sent_again(admin_client: Client) -> None:
     assert ScheduleRun.objects.count() == 1
 
 
+def test_list_that_is_gone_back_to_acts_on_other_rows(admin_client: Client) -> None:
+    factories.job_type()
+    first, other = (factories.schedule(title=title) for title in ("One", "Two"))
+    address = reverse("admin:schedules_schedule_changelist")
+    form = {**form_of(admin_client.get(address), "sent"), "action": "run_now"}
+    for row in (first, other, first):
+        admin_client.post(address, {**form, "_selected_action": str(row.pk)})
+    assert {*ScheduleRun.objects.values_list("schedule", flat=True)} == {first.pk, other.pk}
+    assert ScheduleRun.objects.count() == 2
+
+
 @pytest.mark.both
 def test_of_two_acts_at_once_one_is_done(racers: Any) -> None:
     def act() -> bool:

@@ -37,8 +37,8 @@ MAX_NAMED = 20
 MAX_LABEL = 120
 # The key of the session that holds the last act that can be undone.
 ACT = "act"
-# The field with the number of a form that acts.
-SENT = "sent"
+# The fields with the number of a form that acts, and with the token of its session.
+SENT, TOKEN = "sent", "csrfmiddlewaretoken"
 
 Act = Callable[..., object]
 # Further pages of an admin, as unfold takes them: path, name and view.
@@ -313,8 +313,10 @@ def _act(
 @contextmanager
 def acting_once(request: HttpRequest) -> Iterator[sent_forms.Act]:
     """`sent_forms.acting_once` for the form that the request has sent; a page says so if it was
-    sent before."""
-    with sent_forms.acting_once(sent_forms.number_of(request.POST.get(SENT, ""))) as act:
+    sent before, with the same in it: who goes back to a list may act on other rows."""
+    said = sorted((name, each) for name, each in request.POST.lists() if name != TOKEN)
+    number = sent_forms.number_of(request.POST.get(SENT, ""), said=repr((request.path, said)))
+    with sent_forms.acting_once(number) as act:
         if act.was_sent:
             text = gettext("This was sent twice, and is done once. Send it anew to do it again.")
             messages.info(request, text)
