@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,14 +16,14 @@ from apps.bulk.services.selection import Selection
 from apps.bulk.services.steps import LOOKED, edge_below
 from apps.bulk.services.targets import Target, run_facts
 from apps.common import clock
-from apps.common.time_limit import in_time
+from apps.common.time_limit import FEWER, in_time
 from apps.common.verbs import Verb
 from apps.jobs.models import Bounds
 
 # The number of newest rows shown, and of oldest ones.
 SAMPLES = 10
 MAX_STEPS = 5
-MAX_SECONDS = 0.6
+MAX_SECONDS = 0.8
 _BEYOND = 2**63 - 1
 Row = tuple[Any, ...]
 
@@ -136,19 +136,34 @@ def _matching(
 ) -> tuple[list[Row], int, bool]:
     """The matching rows, newest first: number and columns; how many rows were looked at, and
     whether these are all that match."""
-    rows = selection.rows(bounds)
+    rows, wanted = selection.rows(bounds), selection.wanted
+    if wanted.where:
+        # Rows are compared one by one, and how long each takes is up to those who wrote it.
+        numbers = selection.keys_if_few(bounds)
+        if numbers is not None:
+            return _looked(partial(_look_among, rows, names, numbers), 0, FEWER[0])
+        return _looked(partial(_look, rows, names), _BEYOND, LOOKED)
     among = rows if selection.are_few(bounds) else _among(selection, bounds, rows)
     if among is not None:
         return sorted(among.order_by().values_list("pk", *names), reverse=True), 0, True
+    # Errors are masked before they are compared.
+    most = FEWER[0] if wanted.get("text") else LOOKED
+    return _looked(partial(_look, rows, names), _BEYOND, most)
+
+
+def _looked(
+    look: Callable[[int, int], tuple[list[Row], int | None, int]], begin: int, most: int
+) -> tuple[list[Row], int, bool]:
+    """As `_matching`: what the looks find that there is time for, each at so many rows."""
     found: list[Row] = []
     until = time.monotonic() + MAX_SECONDS
-    below: int | None = _BEYOND
+    place: int | None = begin
     looked = 0
-    while below is not None and looked < MAX_STEPS * LOOKED and time.monotonic() < until:
-        more, below, count = in_time(LOOKED, partial(_look, rows, names, below))
+    while place is not None and looked < MAX_STEPS * LOOKED and time.monotonic() < until:
+        more, place, count = in_time(most, partial(look, place))
         found += more
         looked += count
-    return found, looked, below is None
+    return found, looked, place is None
 
 
 def _look(
@@ -159,6 +174,16 @@ def _look(
     part = rows.filter(pk__lt=below)
     part = part if edge is None else part.filter(pk__gte=edge)
     return list(part.order_by("-pk").values_list("pk", *names)), edge, most
+
+
+def _look_among(
+    rows: QuerySet[Any], names: tuple[str, ...], numbers: Sequence[int], first: int, most: int
+) -> tuple[list[Row], int | None, int]:
+    """The matching ones of so many of the rows with these numbers, and the place to go on at."""
+    some = numbers[first : first + most]
+    part = rows.filter(pk__in=some).order_by("-pk").values_list("pk", *names)
+    rest = first + most if first + most < len(numbers) else None
+    return list(part), rest, len(some)
 
 
 def _among(selection: Selection, bounds: Bounds, rows: QuerySet[Any]) -> Any:

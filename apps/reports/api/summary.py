@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from django.conf import settings
@@ -16,10 +17,12 @@ from apps.common.api.serializer_fields import Choice, Instant, Text
 from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Forbidden
+from apps.common.messages import wire_time
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB, SOURCES
 from apps.reports.services.summary import (
     GROUPINGS,
+    Figures,
     Period,
     summarise,
     users_within,
@@ -85,6 +88,19 @@ class FiguresOut(Answer):
     )
     wait = PercentilesOut(help_text="From due to begun.")
     run = PercentilesOut(help_text="From begun to ended.")
+
+    def to_representation(self, instance: Figures) -> dict[str, Any]:
+        # The hours of 400 days are 9,600 rows, for which the base class takes most of a second.
+        shown = {name: getattr(instance, name) for name in self._names}
+        shown["start"] = instance.start and wire_time(instance.start)
+        for name in ("wait", "run"):
+            times = shown[name]
+            shown[name] = {"p50": times.p50, "p95": times.p95, "p99": times.p99}
+        return shown
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self.fields)
 
 
 class SummaryOut(Answer):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from rest_framework.serializers import Serializer
 
+from apps.reports.api.summary import FiguresOut
 from apps.reports.services.rollup import roll_up
+from apps.reports.services.summary import Period, summarise
 from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.reports.history import entry, utc, write
@@ -145,3 +149,13 @@ def test_bad_questions_are_refused_with_what_to_do(
             answer = api.get(SUMMARY, **query)
             assert mistakes(answer) == [field]
             assert hint in answer.json()["errors"][0]["message"]
+
+
+def test_figures_are_answered_as_any_other_row(history: None) -> None:
+    """By a way of their own, because the hours of a year are very many."""
+    day = timedelta(days=1)
+    for by in ("type", "hour"):
+        found = summarise("job", by, Period(NOW - day, NOW, ZoneInfo("UTC")))
+        assert len(found.rows) > 1
+        for row in (*found.rows, found.total):
+            assert FiguresOut.of(row) == Serializer.to_representation(FiguresOut(), row)

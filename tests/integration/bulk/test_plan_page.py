@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -107,6 +109,23 @@ def test_plan_of_rows_that_take_long_looks_at_fewer(
     jobs(300, memo="a" * 2_000)
     answer = page.get(NEW.format("cancel"), {"q": "a" * 60 + "b" + "a" * 39})
     assert "0 rows match among the newest 120" in text_of(answer)
+
+
+@pytest.mark.both
+def test_plan_by_payloads_compares_as_many_as_there_is_time_for(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an index finds the rows: three conditions on 100,000 contexts took 10 s."""
+    jobs(12, context={"city": "Bern"})
+    wanted = {"type": "mail", "where": "context.city:Bern"}
+    url = NEW.format("cancel")
+    assert "12 rows match" in text_of(page.get(url, wanted))
+    ticks = count(step=0.3)
+    monkeypatch.setattr(planning, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr(planning, "FEWER", (5,))
+    answer = page.get(url, wanted)
+    assert "10 rows match among the newest 10" in text_of(answer)
+    assert "however_many" in answer.context["form"].fields
 
 
 def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
