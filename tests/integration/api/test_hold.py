@@ -16,7 +16,7 @@ from apps.jobs.services.request import Request, forget_requests
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
-from tests.jobs import job_type, jobs, row
+from tests.jobs import job_type, jobs, rescue, row
 from tests.pools import NAME as POOL
 from tests.pools import pool
 
@@ -69,6 +69,22 @@ def test_held_jobs_are_as_their_shape_says(api: ContractClient) -> None:
     shown = row(number)
     shown.alone = False  # type: ignore[attr-defined]
     assert job == HeldOut.of(shown)
+
+
+def test_job_whose_worker_was_lost_is_held_like_others(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """Workers of earlier releases stop all beside one that they are to run alone."""
+    numbers = jobs(3)
+    [lost] = hold(api, limit=1, lease_seconds=30)["jobs"]
+    frozen_clock.advance(seconds=31)
+    assert rescue(frozen_clock) == 1
+    assert row(int(lost["id"])).last_end == "lost"
+
+    held = hold(api)
+
+    assert sorted(ids_of(held)) == sorted(numbers)
+    assert {job["alone"] for job in held["jobs"]} == {False}
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,27 @@ class TestHolds:
             may_end.set()
             jobs.await_outcomes(3)
 
+    def test_job_whose_worker_was_lost_runs_beside_others(
+        self, jobs: Jobs, stub: Stub, may_end: threading.Event
+    ) -> None:
+        """Also if a server of an earlier release wants it to run alone."""
+        worker = worker_of(stub, threads=2)
+
+        @worker.handler("mail")
+        def mail(held: sdk.HeldJob) -> None:
+            if held.id == "long":
+                may_end.wait(20)
+
+        jobs.has(job("long"))
+        with running(worker):
+            eventually(lambda: worker._executor.runs)
+            jobs.has(job("2", attempt=2, alone=True), job("3"))
+            first, second = jobs.await_outcomes(2)
+            may_end.set()
+            jobs.await_outcomes(3)
+        done = {"outcome": "succeeded"}
+        assert [first, second] == [{"id": each, **done} for each in ("2", "3")]
+
     def test_idle_worker_asks_as_seldom_as_it_is_told(self, jobs: Jobs, worker: sdk.Worker) -> None:
         """S2.18"""
         jobs.retry_after = 0.4
