@@ -12,13 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.dispatch.models import OnceTask, RotateTask
+from apps.schedules.models import Schedule
 from tests import factories
 from tests.integration.dispatch.test_admin_rotate_tasks import ADD, form
 from tests.integration.dispatch.test_admin_task_csv import ONCE, ROTATE, as_csv, import_it, try_it
-from tests.pages import text_of
+from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
 
+SCHEDULE = "/admin/schedules/schedule/"
 # Zone, local time, the instant that it means or what is said instead.
 TIMES: list[tuple[str, str, str]] = [
     ("Asia/Shanghai", "2027-03-02 09:00", "2027-03-02T01:00"),
@@ -47,6 +49,26 @@ def by_form(client: Client, zone: str, local: str) -> Any:
     return started(RotateTask) or page.context["adminform"].form.errors["start_at"][0]
 
 
+def by_form_of_once_tasks(client: Client, zone: str, local: str) -> Any:
+    with timezone.override(zone):
+        sent = typed_in(client, ONCE, local, executor="uid_alice", repeats="date")
+    return started(OnceTask) or sent.context["adminform"].form.errors["start_at"][0]
+
+
+def by_form_of_schedules(client: Client, zone: str, local: str) -> Any:
+    rule = {"every": "every_minutes", "every_minutes": "30", "time_zone": zone}
+    sent = typed_in(client, SCHEDULE, local, job_type="mail", **rule)
+    return started(Schedule) or sent.context["adminform"].form.errors["start_at"][0]
+
+
+def typed_in(client: Client, address: str, local: str, **values: str) -> Any:
+    """The answer to a form to add something, with that start."""
+    day, _blank, time = local.partition(" ")
+    values |= {"title": "A", "start_at_0": day, "start_at_1": time, "params-raw": "{}"}
+    form = form_of(client.get(f"{address}add/"), "title")
+    return client.post(f"{address}add/", {**form, **values})
+
+
 def by_csv_of_rotations(client: Client, zone: str, local: str) -> Any:
     row = {"title": "A", "executor": "uid_alice", "start_at": local}
     text = as_csv({**row, "every_minutes": "5", "time_zone": zone})
@@ -73,13 +95,17 @@ def by_address_of_a_report(client: Client, zone: str, local: str) -> Any:
     return choice.problems[0] if choice.problems else choice.period.start
 
 
-DOORS = (by_form, by_csv_of_rotations, by_csv_of_once_tasks, by_address_of_a_report)
+DOORS = (
+    *(by_form, by_form_of_once_tasks, by_form_of_schedules),
+    *(by_csv_of_rotations, by_csv_of_once_tasks, by_address_of_a_report),
+)
 
 
 def test_local_time_means_one_instant_at_every_door(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     factories.user()
+    factories.job_type()
     for zone, local, meant in TIMES:
         for door in DOORS:
             with subtests.test(f"{door.__name__}: {local} in {zone}"):
