@@ -39,7 +39,7 @@ STRICT = {
         "name": {"const": "x", "pattern": "^x", "type": ["string", "boolean"]},
         "token": {"maxLength": 3, "type": "string"},
         "pin": {"type": "integer"},
-        "list": {"type": "array", "maxItems": 1, "items": {"type": "string"}, "uniqueItems": True},
+        "list": {"type": "array", "maxItems": 1, "items": {"enum": ["-v"]}, "uniqueItems": True},
         "credentials": {"type": "object", "properties": {"a": {"const": 1}}},
     },
 }

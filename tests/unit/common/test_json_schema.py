@@ -20,6 +20,7 @@ from apps.common.json.schema import (
     check_params,
     check_schema,
 )
+from apps.common.masking.names import secret_properties
 from apps.common.messages import Message
 from tests.benchmark import costly
 
@@ -74,6 +75,29 @@ def test_reference_is_a_keyword_only_where_schemas_stand() -> None:
     check_schema(schema)
 
     check_params(schema, {"$ref": "x", "a": {"$ref": "https://example.org/"}, "b": {"$ref": 3}})
+
+
+# Keywords that another place than a property would have.
+KEYWORDS = (
+    *("$schema", "$id", "$ref", "$anchor", "$defs", "$dynamicRef", "$dynamicAnchor", "$comment"),
+    *("$vocabulary", "properties", "items", "prefixItems", "allOf", "not", "if", "required"),
+    *("type", "enum", "const", "pattern", "format", "multipleOf", "uniqueItems", "maxLength"),
+    *("unevaluatedProperties", "additionalProperties", "title", "default", "secret"),
+)
+
+
+def test_property_is_named_like_any_keyword(subtests: pytest.Subtests) -> None:
+    for name in KEYWORDS:
+        with subtests.test(name):
+            inner = {"type": "object", "properties": {name: {"type": "string"}}}
+            schema = {"type": "object", "properties": {"a": inner, name: {"type": "string"}}}
+            check_schema(schema)
+            check_params(schema, {name: "x", "a": {name: "x"}})
+            for wrong, field in (({name: 5}, name), ({"a": {name: 5}}, f"a.{name}")):
+                with pytest.raises(Invalid) as caught:
+                    check_params(schema, wrong)
+                assert [error.field for error in caught.value.errors] == [f"params.{field}"]
+            assert secret_properties(schema) == set()
 
 
 def test_nothing_is_fetched() -> None:
