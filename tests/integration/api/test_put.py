@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ContractClient, document, mistakes
 
 pytestmark = pytest.mark.django_db
 
@@ -35,3 +35,20 @@ def test_what_is_stopped_stays_so_unless_put_says_otherwise(
             assert mistakes(api.put(address, body)) == [field]
             assert api.get(address).json()[field] == kept
             assert api.put(address, {**body, field: going}).json()[field] == going
+
+
+def test_every_body_that_could_set_something_going_must_say_so() -> None:
+    """Of all addresses, also those that come."""
+    schemas = document()["components"]["schemas"]
+    bodies = {
+        path: item["put"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        for path, item in document()["paths"].items()
+        if "put" in item
+    }
+    demanded = {}
+    for path, reference in bodies.items():
+        body = schemas[reference.rpartition("/")[2]]
+        going = {"status", "enabled", "paused"} & {*body["properties"]}
+        assert going <= {*body.get("required", ())}, path
+        demanded[path] = going
+    assert len([path for path, going in demanded.items() if going]) == 4
