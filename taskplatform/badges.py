@@ -85,11 +85,11 @@ def _counts(sight: Sight) -> Counts:
 def _count(sight: Sight) -> Counts:
     sheet = current_sheet()
     if sight.job_types is None:
-        waiting = sheet.jobs(MAX_COUNTED).ready
+        waiting = sheet.ready(MAX_COUNTED)
     else:
         waiting = counts.totals_of(sight.job_types, MAX_COUNTED)["ready"]
     if sight.bound is None:
-        open_ = sheet.open_dispatches(MAX_COUNTED)[0]
+        open_ = sheet.open_dispatches(MAX_COUNTED).open
     else:
         rows = sight.dispatches.filter(state=Dispatch.State.OPEN).order_by()
         open_ = rows[:MAX_COUNTED].count()

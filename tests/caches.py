@@ -16,8 +16,8 @@ def clear_caches() -> None:
     from apps.jobs.services.preference import looks
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
-    from apps.reports.admin.overview import tables
-    from apps.reports.services import causes, fact_sheet, lately, of_type
+    from apps.reports.admin.overview import page, tables
+    from apps.reports.services import causes, counts_by_minute, fact_sheet, lately, of_type
     from apps.reports.watches import troubles
 
     cache.clear()
@@ -44,6 +44,8 @@ def clear_caches() -> None:
         lately.hours,
         lately.yesterdays,
         tables.groups_kept,
+        page.steps_kept,
+        counts_by_minute.kept,
         *facts,
     ):
         kept.forget()

@@ -226,8 +226,8 @@ def patched_product() -> Iterator[None]:
     from apps.common import clock, tidy
     from apps.common.masking import names
     from apps.dispatch.services import silent_people
-    from apps.reports.admin.overview import tables
-    from apps.reports.services import causes, fact_sheet, lately, of_type
+    from apps.reports.admin.overview import page, tables
+    from apps.reports.services import causes, counts_by_minute, fact_sheet, lately, of_type
     from apps.reports.watches import troubles
     from taskplatform import badges
     from tests.emptying import empty_database
@@ -241,6 +241,7 @@ def patched_product() -> Iterator[None]:
         # Each page of a test shows what the test has just done.
         facts = (fact_sheet.sheets, troubles.found, causes.found, *of_type.CACHES)
         hourly = (lately.hours, lately.yesterdays, tables.groups_kept)
+        hourly += (page.steps_kept, counts_by_minute.kept)
         for kept in (silent_people.cached, *hourly, *facts):
             patch.setattr(kept, "seconds", 0.0)
         # Nor the badges of the menu: tests of them read them again (`with_badges`).

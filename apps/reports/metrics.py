@@ -124,7 +124,7 @@ def _types(status: FactSheet) -> Iterator[Metric]:
     due = status.oldest_due_by_type
     yield gauge(
         "jobs_oldest_due_seconds",
-        "How long the longest-waiting of the first 200 ready jobs in line has been due",
+        "How long the longest-waiting of the first 100 ready jobs in line has been due",
         {name: _age(due.get(name), now) for name in status.type_names},
         "type",
     )
@@ -161,7 +161,7 @@ def _types(status: FactSheet) -> Iterator[Metric]:
 
 
 def _dispatches(status: FactSheet) -> Iterator[Metric]:
-    count, deadline = status.open_dispatches(MAX_COUNTED)
+    count, _late, deadline = status.open_dispatches(MAX_COUNTED)
     yield single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
     yield single(
         "dispatches_overdue_seconds",

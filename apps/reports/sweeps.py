@@ -37,8 +37,8 @@ def note_standing() -> None:
     sheet = fact_sheet.current_sheet()
     counts_by_minute.note(
         now,
-        waiting=sheet.jobs(_MAX_COUNTED).ready,
-        open=sheet.open_dispatches(_MAX_COUNTED)[0],
+        waiting=sheet.ready(_MAX_COUNTED),
+        open=sheet.open_dispatches(_MAX_COUNTED).open,
         silent=silent_people.read_silent_people().silent.count,
         troubles=troubles.open_troubles(),
     )

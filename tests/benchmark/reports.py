@@ -25,6 +25,7 @@ from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services import fact_sheet
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
+from apps.reports.watches import troubles
 from tests.benchmark import pages, weeks
 from tests.benchmark.figures import Figure, Part, RunOptions, figure
 from tests.benchmark.pages import Cost, Page, Visitor
@@ -33,6 +34,9 @@ from tests.benchmark.people import settle
 MAX_MS = 200
 MAX_PLAN_MS = 1000
 MAX_QUERIES = 30
+MAX_HOME_MS, MAX_PALETTE_MS = 60, 150
+# A person, a job type, a word of titles, and part of an error.
+PALETTE = ("uid_1001", "webhook", "price", "timeout")
 SHOWN = 12
 TURN = timedelta(seconds=10)
 
@@ -72,16 +76,25 @@ def _catch_up() -> None:
 
 
 def _overview(run: RunOptions) -> Iterator[Figure]:
-    """As the only open page requests it: every few seconds the present state, for which nobody else
-    has just read anything, and once a minute the trends of the last hour."""
+    """As the only open page requests it: first as a whole, then every few seconds the present
+    state, for which nobody else has just read anything, and once a minute the trends of the last
+    hour; and the hits of the palette."""
     yield from _beside_history(run)
     weeks.beat_hearts()
     url = reverse(OVERVIEW_URL)
     present = f"{url}?{urlencode({KNOWN: known_of(_until())})}"
+    times = 5 if run.quick else 31
     with pages.open_doors(), patch.object(fact_sheet.sheets, "seconds", 0.0):
         visitor = Visitor()
+        with patch.object(troubles.found, "seconds", 0.0):
+            home = Page("overview as a whole", reverse("admin:index"))
+            yield _timed(visitor.cost(home, times=times), MAX_HOME_MS)
         for page in (Page("overview refresh, trends", url), Page("overview refresh", present)):
-            yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)
+            yield _timed(visitor.cost(page, times=times), 20)
+        for term in PALETTE:
+            asked = urlencode({"term": term, "part": "hits"})
+            page = Page(f"palette, {term}", f"{reverse('admin:search')}?{asked}")
+            yield _timed(visitor.cost(page, times=times), MAX_PALETTE_MS)
 
 
 def _pages(run: RunOptions) -> Iterator[Figure]:

@@ -14,6 +14,7 @@ from apps.alerts.models import Alert, AlertRule, Channel
 from apps.alerts.services.alerts import snooze
 from apps.alerts.services.settings import rules_without_channel
 from apps.common.admin.html import list_url, page_url
+from apps.common.db import fetch, table
 from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -110,9 +111,9 @@ def _nobody(sheet: FactSheet) -> Iterator[Reading]:
     )
     if not rules:
         return
-    if not Channel.objects.filter(enabled=True).exists():
-        today = timezone.localtime(sheet.now).replace(hour=0, minute=0, second=0, microsecond=0)
-        count = Alert.objects.filter(fired_at__gte=today)[:_MAX_COUNTED].count()
+    today = timezone.localtime(sheet.now).replace(hour=0, minute=0, second=0, microsecond=0)
+    has_channel, count = _channel_and_alerts(today)
+    if not has_channel:
         why = _("Alerts that fired today and were seen on this page only: {count}", count=count)
         add = Way("alerts.add_channel", _("Add channel"), lambda *_of: reverse(_ADD_CHANNEL))
         text = _("Alerts reach nobody: no channel is set")
@@ -130,6 +131,16 @@ def _nobody(sheet: FactSheet) -> Iterator[Reading]:
             lambda *_of: list_url("alerts_alertrule"),
         ),
     )
+
+
+def _channel_and_alerts(since: datetime) -> tuple[bool, int]:
+    """Whether a channel is enabled, and how many alerts have fired since, up to a limit."""
+    [(is_there, count)] = fetch(
+        f"SELECT EXISTS (SELECT 1 FROM {table(Channel)} WHERE enabled), (SELECT COUNT(*) FROM "
+        f"(SELECT 1 FROM {table(Alert)} WHERE fired_at >= %s LIMIT {_MAX_COUNTED:d}) fired)",
+        [since],
+    )
+    return bool(is_there), count
 
 
 def _snooze(name: str, time: timedelta, actor: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import models
 from django.db.models import Q
@@ -17,6 +18,15 @@ from apps.dispatch.rules import policy
 IS_OPEN = Q(open_for__gt=0)
 
 
+class InFlight(NamedTuple):
+    """How many dispatches are open, how many of them are past their deadline, and the earliest
+    deadline of all of them."""
+
+    open: int
+    late: int
+    deadline: datetime | None
+
+
 class DispatchQuerySet(AnyDispatchQuerySet):
     def open_of(self, executor_id: int) -> Dispatch | None:
         """The one dispatch that the executor has in flight."""
@@ -27,16 +37,17 @@ class DispatchQuerySet(AnyDispatchQuerySet):
         over."""
         return raise_by_one(Dispatch, "redo", number, f"state = '{policy.OPEN}'")
 
-    def in_flight(self, limit: int) -> tuple[int, datetime | None]:
-        """How many dispatches are open, counted up to a limit, and the earliest deadline of all of
-        them."""
+    def in_flight(self, limit: int, *, now: datetime) -> InFlight:
+        """The open dispatches, each count up to a limit."""
         # By a literal, because SQLite would not use its partial index for a parameter.
         is_open = f"FROM {table(Dispatch)} WHERE state = '{policy.OPEN}'"
-        [(count, deadline_at)] = fetch(
-            f"SELECT (SELECT COUNT(*) FROM (SELECT 1 {is_open} LIMIT {int(limit)}) counted), "
-            f"(SELECT MIN(deadline_at) {is_open})"
+        count = f"(SELECT COUNT(*) FROM (SELECT 1 {is_open}{{}} LIMIT {int(limit)}) counted)"
+        [(open_, late, deadline_at)] = fetch(
+            f"SELECT {count.format('')}, {count.format(' AND deadline_at <= %s')}, "
+            f"(SELECT MIN(deadline_at) {is_open})",
+            [now],
         )
-        return count, instant(deadline_at)
+        return InFlight(open_, late, instant(deadline_at))
 
 
 class Dispatch(DispatchColumns):

@@ -31,7 +31,7 @@ MAX_COUNTED = 1_000
 # SQLite has no index of scheduled and running jobs by type: it reads this many of a state.
 _MAX_SORTED = 50_000
 # The number of ready jobs per type whose due times are read.
-_FIRST = 200
+_FIRST = 100
 # SQLite allows 500 parts in one statement.
 _AT_ONCE = 150
 
@@ -138,19 +138,26 @@ def totals_of(types: Sequence[str], limit: int) -> dict[str, int]:
 
 
 def totals(limit: int) -> Totals:
-    """The counts of all types together.
+    """The counts of all types together."""
+    [found] = fetch(f"SELECT {', '.join(_in_all(status, limit) for status in Totals._fields)}")
+    return Totals(*found)
 
-    It first asks whether there are `limit` rows: counting the first `limit` would write them to a
-    table and read again.
-    """
+
+def ready_in_all(limit: int) -> int:
+    """How many jobs of all types are ready, up to a limit."""
+    [(count,)] = fetch(f"SELECT {_in_all(t.READY, limit)}")
+    return int(count)
+
+
+def _in_all(status: str, limit: int) -> str:
+    """The SQL of the count. It first asks whether there are `limit` rows: counting the first
+    `limit` would write them to a table and read again."""
     # The narrowest index that begins with the status.
     jobs = f"{table(Job)}{force_index('job_due')}"
-    these = f"FROM {jobs} WHERE status = '{{0}}'"
-    count = (
+    these = f"FROM {jobs} WHERE status = '{status}'"
+    return (
         f"COALESCE((SELECT {limit} {these} LIMIT 1 OFFSET {limit - 1}), (SELECT COUNT(*) {these}))"
     )
-    [found] = fetch(f"SELECT {', '.join(map(count.format, Totals._fields))}")
-    return Totals(*found)
 
 
 class DueJob(NamedTuple):
@@ -162,7 +169,7 @@ class DueJob(NamedTuple):
 
 
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
-    """The earliest instant, by type, since which one of the first 200 ready jobs in line could
+    """The earliest instant, by type, since which one of the first 100 ready jobs in line could
     run."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (

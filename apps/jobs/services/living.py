@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -166,9 +166,16 @@ def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[T
     ]
 
 
-def missing(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
+def missing(
+    types: Iterable[TypeSnapshot],
+    workers: Iterable[Worker],
+    *,
+    ready: Mapping[str, int] | None = None,
+) -> list[TypeSnapshot]:
     """The types that lack a worker: the unserved ones, but those without a handler only while a
-    job of theirs is ready. Workers over HTTP may come and go with their work."""
+    job of theirs is ready; `ready` are the counts of those jobs if they are known. Workers over
+    HTTP may come and go with their work."""
     idle = unserved(types, workers)
-    ready = types_with_ready([each.name for each in idle if not each.handler])
-    return [each for each in idle if each.handler or each.name in ready]
+    names = [each.name for each in idle if not each.handler]
+    asked = types_with_ready(names) if ready is None else {n for n in names if ready.get(n)}
+    return [each for each in idle if each.handler or each.name in asked]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Q
 
+from apps.common.ttl_cache import TTLCache
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import StandingMinute
 from apps.reports.rules.coverage import MINUTE, floor
@@ -27,8 +28,16 @@ def is_noted(now: datetime) -> bool:
     return StandingMinute.objects.filter(start=floor(second_of(now), MINUTE)).exists()
 
 
+# One more minute is noted once a minute.
+kept: TTLCache[Mapping[int, tuple[int, int, int]]] = TTLCache(15.0)
+
+
 def counts_between(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
     """Jobs waiting, dispatches open and people silent, by the second at which the minute began."""
+    return kept.get((start, end), lambda: _read(start, end))
+
+
+def _read(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
     rows = StandingMinute.objects.filter(start__gte=start, start__lt=end)
     found = rows.values_list("start", "waiting", "open", "silent")
     return {at: (waiting, open_, silent) for at, waiting, open_, silent in found}
@@ -36,8 +45,8 @@ def counts_between(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
 
 def well_since() -> datetime | None:
     """The instant since which no minute has had a trouble; None while nothing is known."""
-    last = StandingMinute.objects.filter(troubles__gt=0).aggregate(at=Max("start"))["at"]
-    if last is not None:
-        return instant_of(last + MINUTE)
-    first = StandingMinute.objects.aggregate(at=Min("start"))["at"]
-    return None if first is None else instant_of(first)
+    last = Max("start", filter=Q(troubles__gt=0))
+    found = StandingMinute.objects.aggregate(last=last, first=Min("start"))
+    if found["last"] is not None:
+        return instant_of(found["last"] + MINUTE)
+    return None if found["first"] is None else instant_of(found["first"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 from django.db.models import Model
 
@@ -15,6 +16,7 @@ from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.common.partitions import Partition
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.models.dispatch import InFlight
 from apps.dispatch.services.availability import read_availability
 from apps.flows.services import figures as runs
 from apps.jobs.models import Worker
@@ -61,12 +63,17 @@ class FactSheet:
     _by_type: dict[int, dict[str, counts.Counts]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    _in_flight: dict[int, tuple[int, datetime | None]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _in_flight: dict[int, InFlight] = field(default_factory=dict, repr=False, compare=False)
     _partitions: dict[type[Model], list[Partition]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def keep(self, name: str, read: Callable[[], Any]) -> Any:
+        """A fact that only one watch knows, which an alert on it asks for again."""
+        if name not in self._kept:
+            self._kept[name] = read()
+        return self._kept[name]
 
     # --- jobs ---
     @cached_property
@@ -84,6 +91,14 @@ class FactSheet:
             self._totals[limit] = counts.totals(limit)
         return self._totals[limit]
 
+    def ready(self, limit: int) -> int:
+        """How many jobs are ready, up to a limit; asked for only where the counts by type do not
+        tell, because some of them end at their own limit and are less together."""
+        by_type = self.ready_by_type
+        if by_type.total() >= limit or all(n < counts.MAX_COUNTED for n in by_type.values()):
+            return min(limit, by_type.total())
+        return counts.ready_in_all(limit)
+
     def jobs_by_type(self, limit: int) -> dict[str, counts.Counts]:
         """The number of open jobs by type and state."""
         if limit not in self._by_type:
@@ -92,7 +107,7 @@ class FactSheet:
 
     @cached_property
     def oldest_due_by_type(self) -> dict[str, datetime]:
-        """Since when the oldest of the first 200 ready jobs of each type has been due."""
+        """Since when the oldest of the first 100 ready jobs of each type has been due."""
         return counts.oldest_due(self.type_names)
 
     @cached_property
@@ -110,7 +125,12 @@ class FactSheet:
         """The jobs that ended in the last LATELY, by type."""
         if self.only:
             return current_sheet().ended_lately
-        return last_minutes.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
+        return last_minutes.ends_by_type(self.now - LATELY, self._minutes, self.unsummed)
+
+    @cached_property
+    def _minutes(self) -> last_minutes.TypeMinutes:
+        since = self.now - LATELY
+        return last_minutes.type_minutes(since, self.now, self.stored, self.unsummed)
 
     @cached_property
     def ready_by_type(self) -> Counter[str]:
@@ -129,18 +149,20 @@ class FactSheet:
     @cached_property
     def rates(self) -> dict[str, last_minutes.Rates]:
         """How many jobs came and ended a minute in the last minutes, by type."""
-        return last_minutes.rates_by_type(self.now, self.stored, self.unsummed)
+        if self.only:
+            return current_sheet().rates
+        return last_minutes.rates_by_type(self.now, self.stored, self._minutes, self.unsummed)
 
     @cached_property
     def unserved(self) -> list[TypeSnapshot]:
         """The types that lack a worker."""
-        return living.missing(self.types, self.active_workers)
+        return living.missing(self.types, self.active_workers, ready=self.ready_by_type)
 
     # --- dispatches ---
-    def open_dispatches(self, limit: int) -> tuple[int, datetime | None]:
-        """The number of open dispatches, and their earliest deadline."""
+    def open_dispatches(self, limit: int) -> InFlight:
+        """The open dispatches, each count up to the limit."""
         if limit not in self._in_flight:
-            self._in_flight[limit] = Dispatch.objects.in_flight(limit)
+            self._in_flight[limit] = Dispatch.objects.in_flight(limit, now=self.now)
         return self._in_flight[limit]
 
     @cached_property

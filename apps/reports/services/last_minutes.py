@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from operator import add
 from typing import NamedTuple
 
 from apps.common import ids
@@ -20,11 +21,12 @@ from apps.reports.rules.coverage import MINUTE, BucketRun, floor
 from apps.reports.rules.outcomes import ENDS, FAILURES, JOB, OVER, SUCCEEDED
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.rows import Selection, sums_in
+from apps.reports.services.rows import Selection
 
 # Rates cover this time, because one minute alone says little where little happens.
 FLOW = timedelta(minutes=5)
 _MINUTE = timedelta(minutes=1)
+_NOTHING = (0,) * len(OVER[JOB])
 # At most so many of the newest jobs are read by type.
 MAX_SAMPLED = 10_000
 
@@ -67,11 +69,10 @@ def unsummed(since: datetime, limit: int) -> Unsummed:
 
 class _Recent(NamedTuple):
     """The last FLOW, from the minute in which it began: until now, or the end of the totals where
-    too much has ended since. `runs` are the closed minutes in it."""
+    too much has ended since."""
 
     since: datetime
     until: datetime
-    runs: list[BucketRun]
     is_to_now: bool
 
     @property
@@ -85,9 +86,33 @@ class _Recent(NamedTuple):
 def _recent(now: datetime, stored: Stored, newest: Unsummed) -> _Recent:
     summed = None if newest.is_whole else stored.closed_until
     until = now if summed is None else summed
-    start, end = floor(second_of(until - FLOW), MINUTE), stored.end or 0
+    start = floor(second_of(until - FLOW), MINUTE)
+    return _Recent(instant_of(start), until, is_to_now=summed is None)
+
+
+class TypeMinutes(NamedTuple):
+    """The ends of jobs in closed minutes: the start of the minute, the type, and the counts of
+    OVER."""
+
+    rows: list[tuple[int, str, tuple[int, ...]]]
+
+    def sums_since(self, start: int) -> dict[str, list[int]]:
+        """The counts of each type in the minutes from `start` on."""
+        found: dict[str, list[int]] = {}
+        for at, name, counts in self.rows:
+            if at >= start:
+                found[name] = [*map(add, found.get(name, _NOTHING), counts)]
+        return found
+
+
+def type_minutes(since: datetime, now: datetime, stored: Stored, newest: Unsummed) -> TypeMinutes:
+    """The closed minutes since an instant, or those of the rates where they begin earlier: both are
+    read together."""
+    start = min(floor(second_of(since), MINUTE), second_of(_recent(now, stored, newest).since))
+    end = stored.end or 0
     runs = [BucketRun(MINUTE, start, end)] if start < end else []
-    return _Recent(instant_of(start), until, runs, is_to_now=summed is None)
+    rows = Selection(JOB, TYPE).select(f"start, value, {', '.join(OVER[JOB])}", runs)
+    return TypeMinutes([(at, name, tuple(counts)) for at, name, *counts in rows])
 
 
 class Ends(NamedTuple):
@@ -101,18 +126,17 @@ class Ends(NamedTuple):
         return self.failed / self.ended if self.ended else 0.0
 
 
-def ends_by_type(since: datetime, stored: Stored, newest: Unsummed) -> dict[str, Ends]:
+def ends_by_type(since: datetime, minutes: TypeMinutes, newest: Unsummed) -> dict[str, Ends]:
     """The jobs of each type that have ended since an instant; cancelled jobs are left out.
 
-    Closed minutes are read from the rollups; `newest` has the ends that are not added up yet.
+    `newest` has the ends that are not in closed minutes.
     """
-    start, end = floor(second_of(since), MINUTE), stored.end or 0
-    runs, _left = stored.cover([(start, end)]) if start < end else ([], [])
     found: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    chosen = Selection(JOB, TYPE)
-    for name, counted in sums_in(chosen, runs, (SUCCEEDED, *FAILURES)).items():
-        found[name], failed[name] = sum(counted), sum(counted[1:])
+    for name, counts in minutes.sums_since(floor(second_of(since), MINUTE)).items():
+        by_outcome = dict(zip(OVER[JOB], counts, strict=True))
+        failed[name] = sum(by_outcome[outcome] for outcome in FAILURES)
+        found[name] = by_outcome[SUCCEEDED] + failed[name]
     for each in newest.ends:
         if each.source == JOB and each.outcome in (SUCCEEDED, *FAILURES):
             found[each.type_or_task] += 1
@@ -127,19 +151,20 @@ class Rates(NamedTuple):
     ended: float
 
 
-def rates_by_type(now: datetime, stored: Stored, newest: Unsummed) -> dict[str, Rates]:
+def rates_by_type(
+    now: datetime, stored: Stored, minutes: TypeMinutes, newest: Unsummed
+) -> dict[str, Rates]:
     """The rates of each type within FLOW; jobs that are scheduled for later have not come.
 
     Of more than MAX_SAMPLED jobs it is the rate at which the newest ones came.
     """
     recent = _recent(now, stored, newest)
     came, since = _came_by_type(recent)
-    minutes = (recent.until - recent.since) / _MINUTE
+    lasted = (recent.until - recent.since) / _MINUTE
     sampled = max(recent.until - since, timedelta(seconds=1)) / _MINUTE
     ended: Counter[str] = Counter()
-    if recent.runs:
-        sums = sums_in(Selection(JOB, TYPE), recent.runs, OVER[JOB])
-        ended.update({name: sum(counts) for name, counts in sums.items()})
+    sums = minutes.sums_since(second_of(recent.since))
+    ended.update({name: sum(counts) for name, counts in sums.items()})
     if recent.is_to_now:
         first = ids.lowest_id_at(recent.since)
         ended.update(
@@ -148,7 +173,7 @@ def rates_by_type(now: datetime, stored: Stored, newest: Unsummed) -> dict[str, 
             if end.source == JOB and end.outcome in OVER[JOB] and end.number >= first
         )
     return {
-        name: Rates(came[name] / sampled, ended[name] / minutes)
+        name: Rates(came[name] / sampled, ended[name] / lasted)
         for name in came.keys() | ended.keys()
     }
 

@@ -18,6 +18,7 @@ from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules.coverage import DAY, FOUR_HOURS, HOUR, MINUTE, QUARTER, BucketRun, floor
 from apps.reports.rules.outcomes import (
     COUNTS,
+    DISPATCH,
     FAILURES,
     JOB,
     OVER,
@@ -28,7 +29,15 @@ from apps.reports.rules.sketch import bin_of, pack, percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored
 from apps.reports.services.last_minutes import Unsummed
-from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in, sums_in
+from apps.reports.services.rows import (
+    RUN,
+    WAIT,
+    Counted,
+    Selection,
+    all_of_each,
+    rows_in,
+    sums_in,
+)
 
 MINUTES = HOUR // MINUTE
 # The periods of the chart in hours, each with the seconds of a step.
@@ -101,7 +110,7 @@ def _rate(steps: Iterable[Step]) -> float | None:
 
 
 # The counted rows by the end of the totals, the source and values, the start and the hours.
-hours: TTLCache[list[tuple[int, Counted]]] = TTLCache(60.0)
+hours: TTLCache[list[tuple[str, int, Counted]]] = TTLCache(60.0)
 yesterdays: TTLCache[Window] = TTLCache(600.0)
 
 
@@ -126,17 +135,22 @@ def window(
     start = floor(second_of(until), step) + step - hours_back * HOUR
     count = hours_back * HOUR // step
     end = stored.end or 0
-    key = (end, chosen, start, hours_back)
+    # What everybody sees of both sources is on one page.
+    sources = (JOB, DISPATCH) if chosen.dimension == ALL else (chosen.source,)
+    key = (end, chosen._replace(source="/".join(sources)), start, hours_back)
     found = [Step() for _ in range(count)]
-    for at, row in hours.get(key, lambda: _read(chosen, start, end, step)):
-        found[(at - start) // step].add(chosen.source, row)
+    for source, at, row in hours.get(key, lambda: _read(sources, chosen, start, end, step)):
+        if source == chosen.source:
+            found[(at - start) // step].add(source, row)
     if newest.is_whole:
         _add_newest(found, start, step, newest, chosen)
     return Window(start, step, until, found)
 
 
-def _read(chosen: Selection, start: int, end: int, step: int) -> list[tuple[int, Counted]]:
-    """The closed buckets of the steps; only minutes with their sketches."""
+def _read(
+    sources: Sequence[str], chosen: Selection, start: int, end: int, step: int
+) -> list[tuple[str, int, Counted]]:
+    """The closed buckets of the steps, each after its source; only minutes with their sketches."""
     runs, at = [], start
     for level in _FINER[step]:
         edge = floor(end, level)
@@ -145,9 +159,15 @@ def _read(chosen: Selection, start: int, end: int, step: int) -> list[tuple[int,
             at = edge
     if not runs:
         return []
+    if step == MINUTE and chosen.dimension == ALL:
+        return [*all_of_each(sources, runs)]
     if step == MINUTE:
-        return [(at, row) for at, _value, row in rows_in(chosen, runs)]
-    return [(at, tuple(row)) for at, row in sums_in(chosen, runs, by="start").items()]
+        return [(chosen.source, at, row) for at, _value, row in rows_in(chosen, runs)]
+    return [
+        (source, at, tuple(row))
+        for source in sources
+        for at, row in sums_in(chosen._replace(source=source), runs, by="start").items()
+    ]
 
 
 def _add_newest(
@@ -179,7 +199,11 @@ def yesterday(now: datetime, stored: Stored, chosen: Selection) -> Window:
     start = floor(second_of(now), QUARTER) - DAY - HOUR
 
     def read() -> Window:
-        covered, _left = stored.cover([(start, start + HOUR)])
+        if QUARTER in stored.kept_from and stored.kept_from[QUARTER] <= start:
+            # Of a day ago there are no minutes that quarters lack.
+            covered = [BucketRun(QUARTER, start, start + HOUR)]
+        else:
+            covered, _left = stored.cover([(start, start + HOUR)])
         whole = Step()
         for _at, _value, row in rows_in(chosen, covered):
             whole.add(chosen.source, row)

@@ -38,6 +38,7 @@ _RATED = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED)
 # plain tuple, because there are thousands.
 Counted: TypeAlias = tuple[Any, ...]
 WAIT, RUN = len(COUNTS), len(COUNTS) + 1
+_COLUMNS = f"start, value, {', '.join(COUNTS)}, wait, run"
 
 
 def run_conditions(runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[int]]]:
@@ -89,10 +90,14 @@ class Selection(NamedTuple):
         self, columns: str, runs: Sequence[BucketRun], ending: str = ""
     ) -> Iterator[tuple[Any, ...]]:
         """These columns of the chosen rows in the runs, in as few statements as possible."""
-        return fetch_each(
-            (f"SELECT {columns} FROM {self.table} WHERE {condition}{ending}", parameters)
-            for condition, parameters in self.conditions(runs)
-        )
+        return fetch_each(self.selects(columns, runs, ending))
+
+    def selects(
+        self, columns: str, runs: Sequence[BucketRun], ending: str = ""
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """The SELECTs of these columns with their parameters."""
+        for condition, parameters in self.conditions(runs):
+            yield f"SELECT {columns} FROM {self.table} WHERE {condition}{ending}", parameters
 
 
 def rows_in(chosen: Selection, runs: Sequence[BucketRun]) -> Iterator[tuple[int, str, Counted]]:
@@ -100,8 +105,21 @@ def rows_in(chosen: Selection, runs: Sequence[BucketRun]) -> Iterator[tuple[int,
 
     No journal entry is in two of them, even if a bucket is replaced meanwhile.
     """
-    for row in chosen.select(f"start, value, {', '.join(COUNTS)}, wait, run", runs):
+    for row in chosen.select(_COLUMNS, runs):
         yield row[0], row[1], row[2:]
+
+
+def all_of_each(
+    sources: Iterable[str], runs: Sequence[BucketRun]
+) -> Iterator[tuple[str, int, Counted]]:
+    """All that the sources have in the runs, in one statement: source, start and counts."""
+    selects = (
+        (f"SELECT %s AS source, {sql.removeprefix('SELECT ')}", [source, *parameters])
+        for source in sources
+        for sql, parameters in Selection(source, ALL).selects(_COLUMNS, runs)
+    )
+    for source, start, _value, *counted in fetch_each(selects):
+        yield source, start, tuple(counted)
 
 
 def count_in(chosen: Selection, runs: Sequence[BucketRun]) -> int:

@@ -210,8 +210,8 @@ def look(watch: Watch, sheet: FactSheet, *, has_snoozed: bool = False) -> WatchR
         read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
     except NotKnown as error:
         return WatchResult(watch, [], error.why)
-    names = names_of(each.subject for each in read)
-    return WatchResult(watch, [_worded(watch, each, names[each.subject]) for each in read])
+    names = names_of(each.subject for each in read if not each.text)
+    return WatchResult(watch, [_worded(watch, each, names.get(each.subject, "")) for each in read])
 
 
 def _worded(watch: Watch, read: Reading, name: str) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.db import connection
@@ -56,29 +56,34 @@ _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
 def _failures(sheet: FactSheet) -> Iterator[Reading]:
-    left = _MAX_QUOTED
+    ended = sheet.ended_lately
+    judged = {n: ended[n] for n in sheet.type_names if n in ended and ended[n].ended >= MIN_ENDED}
+    bad = [n for n, each in judged.items() if FAILURE_RATE.limit.is_passed(each.failed_share)]
+    quotes = sheet.keep("newest errors", lambda: _quotes(bad[:_MAX_QUOTED])) if bad else {}
     for name in sheet.type_names:
-        found = sheet.ended_lately.get(name)
-        if found is None or found.ended < MIN_ENDED:
+        found = judged.get(name)
+        if found is None:
             yield Reading(JOB_TYPE, name, None)
             continue
-        why = ""
-        if left and FAILURE_RATE.limit.is_passed(found.failed_share):
-            left -= 1
-            why = _newest_error(name)
         via = _failed_jobs(name, found.failed)
         facts = {"ended": f"{found.ended:,}", "failed": f"{found.failed:,}"}
+        why = quotes.get(name, "")
         yield Reading(JOB_TYPE, name, found.failed_share, why=why, facts=facts, via=via)
 
 
-def _newest_error(type_: str) -> str:
-    """The error that most of the newest failed jobs of the type ended with, in quotes."""
-    errors = Counter(key for _type, key in _newest_errors(type_)).most_common(1)
-    if not errors:
-        return ""
-    same = ErrorGroup.objects.filter(error_key=errors[0][0], type_or_task=type_, source=JOB)
-    line = same.values_list("sample", flat=True).first()
-    return _("“{text}”", text=str(redact(line))[:_MAX_REASON]) if line else ""
+def _quotes(types_: Sequence[str]) -> dict[str, Message]:
+    """The error that most of the newest failed jobs of each type ended with, in quotes."""
+    errors: dict[str, Counter[str]] = {}
+    for type_, key in _newest_errors(types_):
+        errors.setdefault(type_, Counter())[key] += 1
+    most = {type_: found.most_common(1)[0][0] for type_, found in errors.items()}
+    same = ErrorGroup.objects.filter(error_key__in=[*most.values()], source=JOB)
+    lines = same.values_list("type_or_task", "error_key", "sample") if most else ()
+    return {
+        type_: _("“{text}”", text=str(redact(line))[:_MAX_REASON])
+        for type_, key, line in lines
+        if most.get(type_) == key and line
+    }
 
 
 def _failed_jobs(type_: str, count: int) -> Way:
@@ -204,7 +209,7 @@ def _same_failures(sheet: FactSheet) -> Iterator[Reading]:
     names = sorted(sheet.type_names)
     failed = counts.failed_of(names, limit=MAX_FAILED + 1)
     full = [name for name in names if failed[name] > MAX_FAILED][:MAX_FOUND]
-    errors = Counter(error for name in full for error in _newest_errors(name))
+    errors = Counter(_newest_errors(full))
     for (type_, key), _count in errors.most_common(MAX_ERRORS):
         if _failed(type_, key) > MAX_FAILED:
             text = _(
@@ -216,10 +221,12 @@ def _same_failures(sheet: FactSheet) -> Iterator[Reading]:
             yield Reading(ERROR, error_value(type_, key), text=text)
 
 
-def _newest_errors(type_: str) -> list[tuple[str, str]]:
-    """Type and key of the errors that the newest failed jobs of the type ended with."""
-    rows = fetch(f"SELECT error_key FROM {_newest_failed()} LIMIT {SAMPLE}", [type_])
-    return [(type_, key) for (key,) in rows if key]
+def _newest_errors(types_: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Type and key of the errors that the newest failed jobs of each type ended with."""
+    one = f"SELECT type, error_key FROM {_newest_failed()} LIMIT {SAMPLE}"
+    for type_, key in fetch_each((one, [name]) for name in types_):
+        if key:
+            yield type_, key
 
 
 def _newest_failed() -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from apps.common.admin.html import page_url
 from apps.common.messages import Message as _
@@ -33,10 +32,12 @@ def _quotas(sheet: FactSheet) -> Iterator[Reading]:
 
 
 class _People(NamedTuple):
-    """How many people of its group took part in a task, and how many there are."""
+    """How many people of its group took part in a task, how many there are, and how often it was
+    handed out lately."""
 
     taken: int
     all: int
+    lately: int
 
 
 def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
@@ -44,13 +45,13 @@ def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
     lacking = [each for each in sheet.quotas_ending if each.availability.left > 0][:_MAX_UNFILLED]
     if not lacking:
         return
-    lately = _handed_since(lacking, sheet.now - _HOUR)
-    people = _people(lacking)
+    people = _people(lacking, sheet.now - _HOUR)
     for task in lacking:
         handed, quota = task.availability.handed, task.availability.quota
+        taken, members, lately = people[task.pk]
         began = min(max(sheet.now - task.start_at, timedelta(minutes=1)), _HOUR)
         end = task.end_at or sheet.now
-        expected = handed + int(lately[task.pk] * ((end - sheet.now) / began))
+        expected = handed + int(lately * ((end - sheet.now) / began))
         if expected >= quota:
             continue
         text = _(
@@ -62,7 +63,6 @@ def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
         )
         why, via = _("At this pace {count} by then", count=expected), None
         if task.executor.is_group:
-            taken, members = people[task.pk]
             why = _(
                 "{pace} · {taken} of {members} in {group} have taken part",
                 pace=why,
@@ -76,19 +76,18 @@ def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
         )
 
 
-def _handed_since(tasks: Sequence[OnceTask], since: datetime) -> Counter[int]:
-    rows = Dispatch.objects.filter(
-        source=Source.ONCE, task__in=[each.pk for each in tasks], dispatched_at__gt=since
-    )
-    return Counter(dict(rows.order_by().values_list("task").annotate(count=Count("pk"))))
-
-
-def _people(tasks: Sequence[OnceTask]) -> dict[int, _People]:
+def _people(tasks: Sequence[OnceTask], since: datetime) -> dict[int, _People]:
     rows = Dispatch.objects.filter(source=Source.ONCE, task__in=[each.pk for each in tasks])
-    people = Count("executor", distinct=True)
-    taken = Counter(dict(rows.order_by().values_list("task").annotate(count=people)))
+    taken = Count("executor", distinct=True)
+    lately = Count("pk", filter=Q(dispatched_at__gt=since))
+    counted = rows.order_by().values_list("task").annotate(taken=taken, lately=lately)
+    counts = {pk: each for pk, *each in counted}
     members = members_of({each.executor_id for each in tasks})
-    return {each.pk: _People(taken[each.pk], members[each.executor_id]) for each in tasks}
+    found = {}
+    for each in tasks:
+        took_part, handed = counts.get(each.pk, (0, 0))
+        found[each.pk] = _People(took_part, members[each.executor_id], handed)
+    return found
 
 
 def _ask(task: OnceTask, count: int) -> Way:

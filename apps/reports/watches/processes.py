@@ -21,6 +21,7 @@ from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, ac
 
 # Types or sweeps that a sentence names.
 _MAX_NAMED = 5
+_GIVEN_BACK = _("What it held was given back.")
 # How many of its periods a sweep may be late.
 _MAX_LATE = 3.0
 
@@ -44,7 +45,14 @@ def _silent(sheet: FactSheet) -> Iterator[Reading]:
                 via=_jobs_of(worker.name, count),
             )
         else:
-            yield Reading(WORKER, worker.name, silent, row=worker.pk, since=seen)
+            yield Reading(
+                WORKER,
+                worker.name,
+                silent,
+                why=_GIVEN_BACK if worker.state == Worker.State.GONE else "",
+                row=worker.pk,
+                since=seen,
+            )
     for type_ in sheet.unserved:
         yield Reading(JOB_TYPE, type_.name, 0.0, row=type_.pk)
 

@@ -121,7 +121,7 @@ def test_newest_jobs_stand_for_more_than_are_read(
         for held in take(limit=10):
             end(held, "succeeded")
         frozen_clock.advance(minutes=1)
-    rates = last_minutes.rates_by_type(clock.now(), sheet().stored, sheet().unsummed)
+    rates = sheet().rates
     assert rates["mail"] == (15.0, 30 / 5)
     assert len(sent_by(lambda: sheet().growing)) <= 6
 

@@ -8,15 +8,18 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.access import services as access
 from apps.common import clock
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.services import silent_people
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import register
-from apps.reports.admin.overview import tables
+from apps.reports.admin.overview import page, tables
 from apps.reports.admin.overview.page import known_of
-from apps.reports.services import lately
+from apps.reports.services import counts_by_minute, fact_sheet, lately
 from apps.reports.watches import troubles
-from tests import factories
+from taskplatform import badges
+from tests import factories, trouble
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import closed_until
 from tests.jobs import job_type, jobs
@@ -53,6 +56,32 @@ def test_as_many_statements_however_much_there_is(
 
     for refresh, before in zip(refreshes, few, strict=True):
         assert len(statements(admin_client, **refresh)) <= len(before) <= 17
+
+
+@pytest.mark.usefixtures("with_badges")
+def test_home_with_five_troubles_takes_few_statements(
+    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that can be wrong is read: first by a process that has just begun, then as usual."""
+    trouble.play_up_to(frozen_clock, frozen_clock.instant + trouble.LENGTH)
+    factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
+    # The first steps are done.
+    access.create_client(name="shop app", scopes=["pull"], actor="ann")
+    hourly = (lately.hours, lately.yesterdays, tables.groups_kept, counts_by_minute.kept)
+    often = (fact_sheet.sheets, troubles.found)
+    every = (*often, *hourly, page.steps_kept, silent_people.cached, badges.counted)
+    for kept in every:
+        monkeypatch.setattr(kept, "seconds", 600.0)
+    known = known_of(closed_until())
+
+    def sent(*forgotten: TTLCache[Any], **query: str) -> int:
+        for each in forgotten:
+            each.forget()
+        address = reverse("overview") if query else reverse("admin:index")
+        return len(sent_by(lambda: admin_client.get(address, query)))
+
+    assert [sent(*every), sent(*often)] == [36, 26]
+    assert [sent(*often, known=known), sent(fact_sheet.sheets, known=known)] == [26, 9]
 
 
 @pytest.mark.both

@@ -82,7 +82,7 @@ def _noted_minutes(sight: Sight, now: datetime) -> Sequence[tuple[int, int, int]
 # --- jobs -----------------------------------------------------------------------------------------
 def _waiting(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]) -> Figure:
     if sight.job_types is None:
-        count = status.jobs(MAX_COUNTED).ready
+        count = status.ready(MAX_COUNTED)
     else:
         count = counts.totals_of(sight.job_types, MAX_COUNTED)["ready"]
     paused = {each.name for each in status.types if each.is_paused(status.now)}
@@ -165,14 +165,12 @@ def report_url(source: str, by: str, until: datetime) -> str:
 # --- dispatches and people ------------------------------------------------------------------------
 def _open(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]) -> Figure:
     if sight.bound is None:
-        count, deadline = status.open_dispatches(MAX_COUNTED)
+        count, over, deadline = status.open_dispatches(MAX_COUNTED)
     else:
         is_open = sight.dispatches.filter(state=Dispatch.State.OPEN)
         deadline = is_open.aggregate(at=Min("deadline_at"))["at"]
         count = is_open.order_by()[:MAX_COUNTED].count()
-    over = 0
-    if deadline is not None and deadline <= status.now:
-        late = sight.dispatches.filter(state=Dispatch.State.OPEN, deadline_at__lte=status.now)
+        late = is_open.filter(deadline_at__lte=status.now)
         over = late.order_by()[:MAX_COUNTED].count()
     note = gettext("none past its deadline")
     if over:

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.access.models import ApiClient
 from apps.common.admin.html import list_url
 from apps.common.db import fetch, table
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.journal.services.minutes import second_of
 from apps.reports.admin.overview import chart, figures, strip, tables
@@ -155,8 +156,19 @@ def known_of(until: datetime) -> str:
     return str(second_of(until))
 
 
+# Once all is done, somebody would have to delete all of a kind.
+steps_kept: TTLCache[list[bool]] = TTLCache(600.0)
+
+
 def _steps_done() -> list[bool]:
     """Whether each first step to dispatches is done: an executor, a task, an API key."""
+    found = steps_kept.get("", _read_steps)
+    if not all(found):
+        steps_kept.forget()
+    return found
+
+
+def _read_steps() -> list[bool]:
     executor, once, rotate, client = (
         f"EXISTS (SELECT 1 FROM {table(model)})"
         for model in (Executor, OnceTask, RotateTask, ApiClient)
