@@ -56,7 +56,7 @@ _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
 def _failures(sheet: FactSheet) -> Iterator[Reading]:
-    ended = sheet.ended_lately
+    ended = sheet.ended_lately if sheet.type_names else {}
     judged = {n: ended[n] for n in sheet.type_names if n in ended and ended[n].ended >= MIN_ENDED}
     bad = [n for n, each in judged.items() if FAILURE_RATE.limit.is_passed(each.failed_share)]
     quotes = sheet.keep("newest errors", lambda: _quotes(bad[:_MAX_QUOTED])) if bad else {}
