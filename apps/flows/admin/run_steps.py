@@ -167,7 +167,7 @@ class RunView:
         took, since = self._took(row.started_at, row.ended_at), row.started_at
         if since is None or since == self._began(row):
             return took
-        return noted(took, format_html(gettext("this try, since {}"), short_time(since)))
+        return noted(took, format_html(gettext("try since {}"), short_time(since)))
 
     def _took(self, since: datetime | None, until: datetime | None) -> str:
         return "" if since is None else run_words.length_of((until or self.now) - since)
