@@ -97,11 +97,10 @@ def _deed(request: HttpRequest) -> Deed | None:
 def _ask(
     request: HttpRequest, kind: str, verb: str, what: str, actor: str, count: int, back: str
 ) -> HttpResponse:
-    said = gettext("%(what)s, by %(who)s: %(count)s rows") % {
-        "what": what,
-        "who": shown_actor(actor),
-        "count": f"{count:,}",
-    }
+    said = ngettext(
+        "%(what)s, by %(who)s: %(count)s row", "%(what)s, by %(who)s: %(count)s rows", count
+    )
+    said %= {"what": what, "who": shown_actor(actor), "count": f"{count:,}"}
     return framed(
         request,
         "admin/undo.html",

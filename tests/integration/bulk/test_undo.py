@@ -78,7 +78,7 @@ def test_forms_that_change_a_row_offer_to_take_it_back(
             bar = answer.context["undo_bar"]
             assert "Priority 0 → 55." in bar.said and [*answer.context["messages"]] == []
             asked = admin_client.get(bar.url)
-            assert "changed, by admin: 1 rows" in text_of(asked).replace("edited", "changed")
+            assert "changed, by admin: 1 row " in text_of(asked).replace("edited", "changed")
             assert "Undone: 1 row." in text_of(undo(admin_client, answer))
             assert columns(row) == before
             # Nothing was changed, so there is nothing to take back.
