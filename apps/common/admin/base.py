@@ -107,6 +107,8 @@ class PlatformModelAdmin(ModelAdmin):
     # Whether the list says how many rows there are; if not, it has links to the next page only.
     list_is_counted: ClassVar[bool] = True
     paginator = CountedPaginator
+    # Whether the list is made for a file, which needs no buttons and titles.
+    is_exported = False
     # Import and export of the list.
     csv_pages: ClassVar[type[CsvPages] | None] = None
     # Further pages: path, name and a view that also gets this admin as `model_admin`.

@@ -89,6 +89,8 @@ class PlatformChangeList(ChangeList):
             super().__init__(request, *args, **kwargs)
             # Extreme dates fail only here; unhandled, they would fail inside the template.
             self.model_admin.prepare_page(request, list(self.result_list))
+            if self.model_admin.is_exported:
+                return
             # Django's "Select … to change" says what the page is for, and hides what it shows.
             self.title = capfirst(str(self.opts.verbose_name_plural))
             if not self.are_columns_chosen:

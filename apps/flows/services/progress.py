@@ -15,6 +15,7 @@ from django.db.models.functions import Left
 
 from apps.common import clock
 from apps.common.db import fetch_each, placeholders, table
+from apps.common.texts import begin_of
 from apps.dispatch.models import ArchivedDispatch, Dispatch, OnceTask
 from apps.dispatch.rules import policy
 from apps.dispatch.services.availability import read_availability
@@ -192,9 +193,14 @@ def _read_jobs(shown: Sequence[StepProgress]) -> None:
         found: Any = model._default_manager.filter(pk__in=wanted)
         found = found.defer("context", "checkpoint", "result", "memo")
         found = found.annotate(
-            error=Left("memo", MAX_ERROR), item=Left(KT("context__item"), MAX_ITEM)
+            error=Left("memo", MAX_ERROR + 1), item=Left(KT("context__item"), MAX_ITEM + 1)
         )
-        rows |= {row.pk: row for row in found}
+        for row in found:
+            row.error, row.item = (
+                begin_of(row.error, MAX_ERROR),
+                row.item and begin_of(row.item, MAX_ITEM),
+            )
+            rows[row.pk] = row
     for each in shown:
         each.jobs = [rows[number] for number in kept.get(each.row.pk, ()) if number in rows]
 

@@ -29,6 +29,7 @@ from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.admin.who import known
 from apps.common.filtering import RowFilter
+from apps.common.texts import begin_of
 from apps.jobs.admin import job_columns, job_fields, job_log, job_panels
 from apps.jobs.admin.job_edit import may_retry_with
 from apps.jobs.admin.job_forms import HostForm
@@ -98,14 +99,18 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
         failed = [row.pk for row in rows if row.status == transitions.FAILED]
-        cut = Left("memo", 2 * job_columns.MAX_ERROR)
+        most = 2 * job_columns.MAX_ERROR
+        cut = Left("memo", most + 1)
         cuts = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
         errors = dict(cuts) if failed else {}
+        for row in rows:
+            row.now, row.error = now, begin_of(errors.get(row.pk, ""), most)
+        if self.is_exported:
+            return
         results = self._results(request, rows)
         people = known((row.user_id for row in rows), request.user)
         for row in rows:
             row.user = people.get(row.user_id)
-            row.now, row.error = now, errors.get(row.pk, "")
             row.words = result_words(results.get(row.pk))
             row.buttons = self.row_buttons(request, row)
 
