@@ -9,11 +9,13 @@ class CommonConfig(AppConfig):
 
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
+        from django.core.checks import Tags, register
 
-        from apps.common import connections, lookups, sent_forms, tidy
+        from apps.common import checks, connections, lookups, sent_forms, tidy
         from apps.common.preferences import begin_session
 
         connections.register()
+        register(checks.check_packets, Tags.database)
         lookups.register()
         tidy.register("sent forms", sent_forms.forget)
         user_logged_in.connect(begin_session, dispatch_uid="common.preferences")
