@@ -33,6 +33,7 @@ from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.errors import FieldError, Invalid
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
+from apps.common.masking import Kept, redact
 
 RAW = "raw"
 USES_RAW = "uses_raw"
@@ -174,12 +175,16 @@ class SchemaForm(forms.Form):
 
     def _assembled(self) -> dict[str, Any]:
         params: dict[str, Any] = {}
+        shown: dict[str, Any] = {}
+        masked = redact(self.stored)
         for part in self.parts:
             if _is_at(self.stored, part.path) and part.name not in self.changed_data:
                 _put(params, part.path, _value_at(self.stored, part.path))
+                _put(shown, part.path, _value_at(masked, part.path))
             elif (value := self.cleaned_data.get(part.name)) is not None:
                 _put(params, part.path, value)
-        return params
+                _put(shown, part.path, value)
+        return Kept(params, shown)
 
     def show(self, errors: Sequence[FieldError]) -> None:
         """Add each error about `params…` to its field, and others to the form."""

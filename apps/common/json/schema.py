@@ -24,6 +24,7 @@ from jsonschema_rs import (
 from apps.common.errors import FieldError, Invalid
 from apps.common.json.references import DIALECT, Paths, check_references
 from apps.common.json_rules import canonical, count_members, members_by_level
+from apps.common.masking import MASK, Kept
 from apps.common.masking.quoting import kind_of, quote_key
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -265,15 +266,21 @@ class Checker:
         self, params: Mapping[str, Any], *, field: str = "params", is_brief: bool = False
     ) -> list[FieldError]:
         """Why the params do not fit, each error with its path, at most 20. With `is_brief` only
-        that they do not, which costs the least."""
+        that they do not, which costs the least. Secrets that were kept fit in any case."""
         validator = self._made
         if isinstance(validator, Message):
             return [FieldError(field, "invalid", validator)]
+        is_kept = isinstance(params, Kept)
         # The library refuses some subclasses of text and numbers, and lets others pass unchecked.
-        params = _plain(params)
+        params = _plain(params.shown if isinstance(params, Kept) else params)
         if validator.is_valid(params):
             return []
-        errors = [] if is_brief else self._errors(validator, params)
+        errors = [] if is_brief and not is_kept else self._errors(validator, params)
+        if is_kept and errors:
+            errors = [each for each in errors if not _is_mask(each.instance)]
+            if not errors:
+                return []
+        errors = errors[:MAX_ERRORS]
         found = [FieldError(_path(field, e), "invalid", _message(e, params)) for e in errors]
         # An error of several branches is one.
         return [*dict.fromkeys(found)] or [FieldError(field, "invalid", _UNPLACED)]
@@ -319,7 +326,7 @@ class Checker:
         """The first errors, or the first one where all would take long, or none."""
         cost = self.cost(params)
         if cost <= MAX_LISTED:
-            return sorted(validator.iter_errors(params), key=_order)[:MAX_ERRORS]
+            return sorted(validator.iter_errors(params), key=_order)
         if cost > MAX_COST and (self._has_branches or self._repeats(params)):
             return []
         try:
@@ -388,6 +395,10 @@ def _path(root: str, error: ValidationError) -> str:
 def _place(error: ValidationError) -> list[str | int]:
     place = error.instance_path
     return [*place, error.kind.value] if error.kind.name == "required" else place
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, str) and MASK in value
 
 
 def _order(error: ValidationError) -> list[tuple[bool, str | int]]:

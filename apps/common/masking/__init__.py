@@ -4,10 +4,20 @@
 say of a value what a message may. All go by one list of names, see `names`; so does `search`.
 """
 
-from apps.common.masking.edits import merge
+from apps.common.masking.edits import Kept, kept, merge
 from apps.common.masking.names import is_secret
 from apps.common.masking.patterns import MASK
 from apps.common.masking.quoting import kind_of
 from apps.common.masking.redaction import quote, redact, redact_line
 
-__all__ = ["MASK", "is_secret", "kind_of", "merge", "quote", "redact", "redact_line"]
+__all__ = [
+    "MASK",
+    "Kept",
+    "is_secret",
+    "kept",
+    "kind_of",
+    "merge",
+    "quote",
+    "redact",
+    "redact_line",
+]

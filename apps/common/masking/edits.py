@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -37,6 +37,25 @@ _ADDRESS = _(
 _BEGIN = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\"'<>@]*@)?([^\s/?#\"'<>@]+)", re.IGNORECASE)
 
 
+class Kept(dict[str, Any]):
+    """An object some of whose secrets are as they were stored before; `shown` has masks for
+    these.
+
+    Schemas are asked about what is shown: whoever sees masks may write schemas, and would learn a
+    secret letter by letter from what is refused.
+    """
+
+    def __init__(self, value: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        super().__init__(value)
+        self.shown = shown
+
+
+def kept(stored: Any) -> Any:
+    """The stored object, all of whose secrets stay as they are."""
+    shown = redact(stored)
+    return Kept(stored, shown) if isinstance(stored, dict) and shown != stored else stored
+
+
 def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
     """The edited JSON value with the secrets of the stored one where their masks were left.
 
@@ -57,7 +76,7 @@ def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
                 _leave(left, place.removeprefix("."), _ADDRESS, address=min(new)[:_MAX_SHOWN])
     if left:
         raise Invalid(joined(each.named for each in left[:3]), errors=left)
-    return merged
+    return Kept(merged, edited) if isinstance(merged, dict) else merged
 
 
 def _has_mask(value: Any) -> bool:

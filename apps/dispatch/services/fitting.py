@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from apps.common.errors import FieldError
 from apps.common.json.schema import Checker
+from apps.common.masking import kept
 from apps.dispatch.models import Task, Template
 
 # Tasks of each kind: their params are read and checked one by one, and an address names them.
@@ -59,7 +60,7 @@ def _fit(rows: QuerySet[Any], earlier: Sequence[int], checker: Checker) -> Fit:
     fits: list[int] = []
     misfits: list[Misfit] = []
     for task in found[:MAX_CHECKED]:
-        errors = checker.faults(task.params)
+        errors = checker.faults(kept(task.params))
         if errors:
             misfits.append(Misfit(task, errors))
         else:

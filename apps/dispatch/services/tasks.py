@@ -14,6 +14,7 @@ from apps.common import clock
 from apps.common.chunks import chunks
 from apps.common.db import transactional
 from apps.common.errors import Conflict, LimitReached, NotFound
+from apps.common.masking import kept
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
@@ -208,6 +209,8 @@ def alter(
     if not changed:
         return revision
     is_new = not set(changed).isdisjoint(RotateTask.rule_fields)
+    if "params" not in changed:
+        current.params = kept(current.params)
     check(
         current,
         template_is_new=current.template_id != old_template,

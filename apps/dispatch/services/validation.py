@@ -11,6 +11,7 @@ from apps.common import clock
 from apps.common.errors import Invalid, Mistakes
 from apps.common.json.schema import check_params
 from apps.common.json_rules import check_json
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
@@ -32,6 +33,8 @@ def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | No
     for name, value in fields.items():
         if name != "start_at" or value is not None:
             setattr(task, name, value)
+    if "params" not in fields:
+        task.params = kept(task.params)
     same = current is not None and all(
         getattr(task, name, None) == getattr(current, name, None) for name in RotateTask.rule_fields
     )

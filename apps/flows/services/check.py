@@ -71,7 +71,7 @@ def _below(fault: FieldError) -> FieldError:
 
 def _job_faults(steps: Sequence[Placed], bounds: Bounds) -> Iterator[tuple[int, FieldError]]:
     jobs = [
-        Submission(step.said["type"], dict(_context(step)) if _is_whole(step) else {})
+        Submission(step.said["type"], _context(step) if _is_whole(step) else {})
         for _place, step in steps
     ]
     for (place, step), faults in zip(steps, faults_of_parts(jobs, bounds), strict=True):

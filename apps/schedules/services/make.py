@@ -18,6 +18,7 @@ from apps.common import clock
 from apps.common.chunks import chunks
 from apps.common.db import apart, is_retryable, transactional
 from apps.common.errors import Invalid, PlatformError
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
 from apps.common.texts import begin_of
@@ -64,7 +65,7 @@ class _Run:
         return Submission(
             type=self.schedule.job_type,
             key=self.schedule.key_of(self.occurrence),
-            context=self.schedule.context,
+            context=kept(self.schedule.context),
             run_at=self.at,
             priority=self.schedule.priority,
             max_attempts=self.schedule.max_attempts,

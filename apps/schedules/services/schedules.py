@@ -10,6 +10,7 @@ from typing import Any
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit import submit
@@ -73,6 +74,8 @@ def update_schedule(
     if not changed:
         return current
     is_new = not set(changed).isdisjoint(Schedule.rule_fields)
+    if "context" not in changed:
+        current.context = kept(current.context)
     check(current, bounds or Bounds(), due_since=now if is_new else None)
     since = current.next_at or now
     goes_on = "end_at" in changed and had_ended
@@ -164,7 +167,7 @@ def run_now(
     current = _live_revision(schedule).row
     made = submit(
         current.job_type,
-        current.context,
+        kept(current.context),
         # Not the key of any occurrence, nor of another run by hand.
         key=f"{current.subject}@{now.timestamp():.6f}",
         priority=current.priority,

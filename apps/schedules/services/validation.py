@@ -11,6 +11,7 @@ from typing import Any
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, Mistakes, refusal
 from apps.common.json_rules import check_size
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import parse_rule, require_due
@@ -36,6 +37,8 @@ def validate(
     for name, value in fields.items():
         if name != "start_at" or value is not None:
             setattr(schedule, name, value)
+    if "context" not in fields:
+        schedule.context = kept(schedule.context)
     same = current is not None and all(
         getattr(schedule, name) == getattr(current, name) for name in Schedule.rule_fields
     )
