@@ -2010,7 +2010,18 @@ def _checked_key(key: str) -> str:
 
 def _sendable(text: str, limit: int = _MAX_MESSAGE) -> str:
     """Text that the server accepts: cut, without NUL and lone surrogates."""
-    return text[:limit].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return _begin_of(text, limit).replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _begin_of(text: str, most: int) -> str:
+    """As many of the first characters as whole words have: a part of a secret might not be masked
+    as one."""
+    if len(text) <= most:
+        return text
+    # A word that is longer is cut.
+    least = max(most // 2, most - 2_000)
+    ends = [found.start() for found in re.compile(r"\s").finditer(text, least, most + 1)]
+    return text[: ends[-1] if ends else least]
 
 
 def _json(body: Mapping[str, Any], checkpoint: str = "") -> bytes:
@@ -2133,8 +2144,7 @@ def _error_text(error: BaseException) -> str:
     except Exception as second:  # noqa: BLE001 - its __str__ may raise, too
         text = f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
     if len(text) > _MAX_ERROR:
-        # Between two lines or words: a part of a secret would not be masked as one.
-        head, tail = text[: _MAX_ERROR - 3100].rsplit(None, 1)[0], text[-3000:].split(None, 1)[-1]
+        head, tail = _begin_of(text, _MAX_ERROR - 3100), _begin_of(text[::-1], 3000)[::-1]
         text = f"{head}\n… cut …\n{tail}"
     return _sendable(text.strip(), _MAX_ERROR)
 

@@ -22,7 +22,7 @@ PROMISES = (
     "nobody was handed a task again that was over for them",
     "nobody ever had two tasks at once",
     "nothing is left open",
-    "each stock counts exactly the dispatches that hold it (I1)",
+    "of each quota as many are handed out as dispatches count to it (I1)",
     "each person has at most one open dispatch (I5)",
     "every repeated callback gets its first answer",
 )

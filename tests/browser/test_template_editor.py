@@ -40,7 +40,8 @@ def test_configurer_edits_rows_and_moves_the_tasks_that_fit(
     expect(changes).to_contain_text("2 tasks have earlier versions; 1 of them also fit v2.")
     # Enter checks, and makes no version.
     page.get_by_label("Photos", exact=True).fill("9")
-    page.get_by_label("Photos", exact=True).press("Enter")
+    with page.expect_navigation():
+        page.get_by_label("Photos", exact=True).press("Enter")
     expect(page.get_by_text("less than or equal to 6")).to_be_visible()
     assert Template.objects.count() == 1
     looks: tuple[tuple[str, Theme], ...] = (
@@ -50,7 +51,8 @@ def test_configurer_edits_rows_and_moves_the_tasks_that_fit(
     )
     for tab, theme in looks:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        page.get_by_role("button", name=tab).first.click()
+        with page.expect_navigation():
+            page.get_by_role("button", name=tab).first.click()
         assert [*faults(page, theme)] == [], tab
     page.get_by_role("button", name="Save v2").click()
     page.get_by_role("link", name="Move the once task that fits…").click()

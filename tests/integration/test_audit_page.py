@@ -65,7 +65,7 @@ def test_breaches_lead_to_the_pages_of_their_rows(admin_client: Any, url: str) -
     linked = re.findall(r'<bdi>I\d+ <a[^>]* href="([^"]+)">([^<]+)</a>', page)
     assert {text: address for address, text in linked} == {
         f"flow step {step.pk}": change_url(step.run),
-        f"stock once:{task.pk}/0": change_url(task),
+        f"quota once:{task.pk}/0": change_url(task),
     }
     assert all("<a" in line for line in audit_page._linked(every))
     assert audit_page._linked(["I5 people: and 7 more"]) == ["I5 people: and 7 more"]

@@ -126,6 +126,7 @@ def _run(state: str, job: int) -> int:
         collected=1,
         done=1,
         created_at=clock.now(),
+        ended_at=clock.now() if state == "stopped" else None,
     )
     BulkRow.objects.create(run=run, number=0, target=job)
     return run.pk
