@@ -82,7 +82,7 @@ def _job_faults(steps: Sequence[Placed], bounds: Bounds) -> Iterator[tuple[int, 
                 yield place, FieldError(field, fault.code, fault.message)
 
 
-def _context(step: Step) -> Mapping[str, Any]:
+def _context(step: Step) -> dict[str, Any]:
     return step.said.get("context", {})  # type: ignore[no-any-return]
 
 
