@@ -105,7 +105,6 @@ def several(processes: int, port: int) -> tuple[list[str], dict[str, str]]:
     """Options and variables of a server of several processes, each of which is started again when
     it dies. They count their answers together, in a folder that is emptied here."""
     options = ["--workers", str(processes), "--respawn-failed-workers"]
-    options += ["--workers-kill-timeout", str(STOP_SECONDS)]
     if processes == 1 or SHARED_FOLDER in os.environ:
         return options, {}
     folder = Path(settings.VAR_DIR, "answers", str(port))
@@ -133,6 +132,8 @@ def command(
         *("--http1-header-read-timeout", str(HEADER_SECONDS * 1000)),
         # The memory for the headers of a request and a part of its body.
         *("--http1-buffer-size", "65536"),
+        # One that is just starting may not hear that it is to stop, and would be left for good.
+        *("--workers-kill-timeout", str(STOP_SECONDS)),
         *("--log-level", "error", "--working-dir", str(settings.BASE_DIR)),
         *(*options, application),
     ]

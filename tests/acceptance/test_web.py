@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 
+from taskplatform import web as web_server
 from taskplatform.sdk import Client
 from tests.acceptance.conftest import Template, platform_with, processes_of
-from tests.processes import RunningProcess
-from tests.serving import await_answer, status_of, web_command
+from tests.processes import RunningProcess, eventually
+from tests.serving import await_answer, server_command, status_of, web_command
 from tests.workers import make_type, rows
 
 COUNTED = re.compile(r'http_requests_total\{route="/health/",status="2xx"\} (\S+)')
@@ -38,6 +40,23 @@ def web(
         web = start(*command, "--workers", "2")
         await_answer(web, port)
         yield port, web
+
+
+@pytest.mark.sqlite
+def test_server_that_is_to_stop_while_it_starts_leaves_nothing_running(
+    environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the supervisor above it is killed: its processes do not hear of it yet."""
+    monkeypatch.setattr(web_server, "STOP_SECONDS", 1)
+    _, command = server_command()
+    with processes_of(environment, tmp_path) as start:
+        server = start(*command)
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        eventually(children.read_text)
+
+        server.process.terminate()
+
+        eventually(lambda: not server.lives(), seconds=20)
 
 
 # Elsewhere a key reads the figures.
