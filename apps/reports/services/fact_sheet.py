@@ -59,7 +59,6 @@ class FactSheet:
     # The job type of a sheet about one; it shares the totals with the sheet about all types.
     only: str = ""
     # Facts that were read already, by their limit or table.
-    _totals: dict[int, counts.Totals] = field(default_factory=dict, repr=False, compare=False)
     _by_type: dict[int, dict[str, counts.Counts]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -84,12 +83,6 @@ class FactSheet:
     @property
     def type_names(self) -> list[str]:
         return [each.name for each in self.types]
-
-    def jobs(self, limit: int) -> counts.Totals:
-        """The number of jobs by state."""
-        if limit not in self._totals:
-            self._totals[limit] = counts.totals(limit)
-        return self._totals[limit]
 
     def ready(self, limit: int) -> int:
         """How many jobs are ready, up to a limit; asked for only where the counts by type do not

@@ -9,6 +9,7 @@ import pytest
 
 from apps.common import clock, ids
 from apps.dispatch.models import OnceTask
+from apps.jobs.services import counts
 from apps.reports.services import fact_sheet, last_minutes, rollup
 from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.services.last_minutes import Ends
@@ -40,12 +41,12 @@ def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
 ) -> None:
     monkeypatch.setattr(fact_sheet.sheets, "seconds", 60.0)
     first = sheet()
-    assert first.jobs(100).ready == 0
+    assert first.ready(100) == 0
     jobs(2)
 
-    statements = sent_by(lambda: (sheet().jobs(100), sheet().workers, sheet().workers))
+    statements = sent_by(lambda: (sheet().ready(100), sheet().workers, sheet().workers))
 
-    assert (sheet() is first, sheet().jobs(100).ready) == (True, 0)
+    assert (sheet() is first, sheet().ready(100)) == (True, 0)
     # The jobs were counted before, the workers are read once.
     assert len(statements) == 1
 
@@ -124,6 +125,26 @@ def test_newest_jobs_stand_for_more_than_are_read(
     rates = sheet().rates
     assert rates["mail"] == (15.0, 30 / 5)
     assert len(sent_by(lambda: sheet().growing)) <= 6
+
+
+def test_ready_jobs_are_counted_once_more_where_those_of_a_type_are_cut(
+    mail: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_type("web")
+    monkeypatch.setattr(counts, "MAX_COUNTED", 3)
+    jobs(2)
+    few = sheet()
+    assert few.ready_by_type == {"mail": 2, "web": 0}
+    assert sent_by(lambda: few.ready(10)) == [] and few.ready(10) == 2
+    assert few.ready(1) == 1
+
+    jobs(5)
+    jobs(1, "web")
+    many = sheet()
+    assert many.ready_by_type == {"mail": 3, "web": 1}
+    assert sent_by(lambda: many.ready(4)) == [] and many.ready(4) == 4
+    assert len(sent_by(lambda: many.ready(10))) == 1
+    assert (many.ready(10), many.ready(7)) == (8, 7)
 
 
 def test_quotas_that_end_within_two_hours(frozen_clock: FrozenClock) -> None:
