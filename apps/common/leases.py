@@ -101,12 +101,19 @@ BEAT_SILENCE = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class SweepRun:
-    """The last run of a sweep. `overdue` is None for a sweep that has never run."""
+    """The last run of a sweep. `overdue` is None for a sweep that has never run, `saved` the JSON
+    of the position that it saved."""
 
     name: str
     started_at: datetime | None
     duration_ms: int | None
     overdue: timedelta | None
+    saved: str | None = None
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The position that it saved; {} for none."""
+        return json.loads(self.saved or "{}") or {}
 
 
 def last_runs(periods: Mapping[str, float], now: datetime) -> list[SweepRun]:
@@ -116,11 +123,12 @@ def last_runs(periods: Mapping[str, float], now: datetime) -> list[SweepRun]:
     while it runs.
     """
     rows = fetch(
-        f"SELECT name, started_at, finished_at, held_until, duration_ms FROM {table(SweepLease)}"
+        "SELECT name, started_at, finished_at, held_until, duration_ms, position "
+        f"FROM {table(SweepLease)}"
     )
     found = {
-        name: (instant(started), instant(finished), instant(held), took)
-        for name, started, finished, held, took in rows
+        name: (instant(started), instant(finished), instant(held), took, saved)
+        for name, started, finished, held, took, saved in rows
     }
     return [
         _last_run(name, *found.get(name, _NEVER), timedelta(seconds=period), now)
@@ -128,7 +136,7 @@ def last_runs(periods: Mapping[str, float], now: datetime) -> list[SweepRun]:
     ]
 
 
-_NEVER = (None, None, None, None)
+_NEVER = (None, None, None, None, None)
 
 
 def _last_run(
@@ -137,15 +145,16 @@ def _last_run(
     finished_at: datetime | None,
     held_until: datetime | None,
     duration_ms: int | None,
+    saved: str | None,
     period: timedelta,
     now: datetime,
 ) -> SweepRun:
     if started_at is None:
-        return SweepRun(name, None, None, None)
+        return SweepRun(name, None, None, None, saved)
     under_way = held_until is not None and held_until > now
     last = max(started_at, finished_at or started_at)
     late = timedelta() if under_way else max(timedelta(), now - last - period)
-    return SweepRun(name, started_at, duration_ms, late)
+    return SweepRun(name, started_at, duration_ms, late, saved)
 
 
 def last_beat(found: Iterable[SweepRun]) -> datetime | None:

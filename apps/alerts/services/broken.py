@@ -37,8 +37,9 @@ def note_broken(errors: Mapping[str, str]) -> None:
         save_position(EVALUATE, {_BROKEN: found})
 
 
-def _read(_sheet: FactSheet) -> Iterator[Reading]:
-    broken = load_position(EVALUATE).get(_BROKEN, {})
+def _read(sheet: FactSheet) -> Iterator[Reading]:
+    kept = next((run.position for run in sheet.sweeps if run.name == EVALUATE), {})
+    broken = kept.get(_BROKEN, {})
     rules = AlertRule.objects.filter(pk__in=[*broken], enabled=True) if broken else ()
     for rule in rules:
         known = broken[str(rule.pk)]
