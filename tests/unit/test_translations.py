@@ -68,6 +68,7 @@ FOR_PROGRAMS = (
     "apps/*/api/*.py",
     "apps/asyncflow/*.py",
     "apps/common/arguments.py",
+    "apps/common/checks.py",
     "apps/*/management/commands/*.py",
     "apps/access/authentication.py",
     "apps/access/permissions.py",

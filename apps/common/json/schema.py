@@ -24,7 +24,8 @@ from jsonschema_rs import (
 from apps.common.errors import FieldError, Invalid
 from apps.common.json.references import DIALECT, Paths, check_references
 from apps.common.json_rules import canonical, count_members, members_by_level
-from apps.common.masking import MASK, Kept
+from apps.common.masking.kept import Kept
+from apps.common.masking.patterns import MASK
 from apps.common.masking.quoting import kind_of, quote_key
 from apps.common.messages import Message
 from apps.common.messages import Message as _

@@ -4,7 +4,8 @@
 say of a value what a message may. All go by one list of names, see `names`; so does `search`.
 """
 
-from apps.common.masking.edits import Kept, kept, merge
+from apps.common.masking.edits import kept, merge
+from apps.common.masking.kept import Kept
 from apps.common.masking.names import is_secret
 from apps.common.masking.patterns import MASK
 from apps.common.masking.quoting import kind_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import is_same
 from apps.common.masking import names
+from apps.common.masking.kept import Kept
 from apps.common.masking.patterns import MASK
 from apps.common.masking.redaction import is_value_of, redact, shown_keys
 from apps.common.messages import Message, joined
@@ -35,19 +36,6 @@ _ADDRESS = _(
 )
 # The begin of an address, up to its path; who signs in there says nothing of where that is.
 _BEGIN = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\"'<>@]*@)?([^\s/?#\"'<>@]+)", re.IGNORECASE)
-
-
-class Kept(dict[str, Any]):
-    """An object some of whose secrets are as they were stored before; `shown` has masks for
-    these.
-
-    Schemas are asked about what is shown: whoever sees masks may write schemas, and would learn a
-    secret letter by letter from what is refused.
-    """
-
-    def __init__(self, value: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
-        super().__init__(value)
-        self.shown = shown
 
 
 def kept(stored: Any) -> Any:

@@ -10,7 +10,6 @@ from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
-from apps.common.masking import Kept
 from apps.common.messages import Message as _
 from apps.common.readers import is_key
 from apps.jobs.rules.key_limit import NoValue
@@ -220,7 +219,7 @@ def limit_faults(context: Mapping[str, Any], type_: TypeSnapshot) -> Iterator[Fi
 
 def context_faults(context: Any) -> Iterator[FieldError]:
     """The errors of a context; the caller checks the size."""
-    if type(context) not in (dict, Kept):
+    if not isinstance(context, dict):
         yield FieldError("context", "invalid", _("The context must be a JSON object; write {…}."))
         return
     try:

@@ -27,7 +27,8 @@ def test_what_is_stored_is_warned_of_by_watches_alone() -> None:
     """Of the boxes `manage.py check` says what stops them, such as handlers that are not there."""
     asked = [each for each in registry.get_checks() if Tags.database in getattr(each, "tags", ())]
     ours = {each.__module__ for each in asked if each.__module__.startswith("apps.")}
-    assert ours == {"apps.reports.checks", "apps.jobs.handlers.checks", "apps.asyncflow.checks"}
+    of_boxes = {"apps.reports.checks", "apps.jobs.handlers.checks", "apps.asyncflow.checks"}
+    assert ours == {*of_boxes, "apps.common.checks"}
 
 
 def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(

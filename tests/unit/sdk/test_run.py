@@ -124,6 +124,7 @@ def test_nothing_due_waits_as_long_as_the_server_asks(
         (ValueError("no such shelf"), "ValueError: no such shelf"),
         (ValueError("a\0b \ud800"), "ValueError: a\ufffdb ?"),
         (KeyError("shelf " * 900), f"KeyError: '{'shelf ' * 81}".rstrip()),
+        (KeyError("x" * 900), f"KeyError: '{'x' * 239}"),
     ],
 )
 def test_handler_that_raises_reports_the_failure(
