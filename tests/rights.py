@@ -40,6 +40,7 @@ PAGES = {
     "reports/csv/": VIEWER,
     "search/": VIEWER,
     "settings/": VIEWER,
+    "signed-in/": VIEWER,
 }
 _STATE = {"pause": OPERATOR, "resume": OPERATOR}
 _CSV = {"import/": OPERATOR, "export/": VIEWER}
