@@ -99,7 +99,9 @@
       if (turn !== asked) return undefined;
       if (!answer?.ok || answer.redirected) {
         list.replaceChildren();
-        return drawn("");
+        drawn("");
+        status.textContent = answer?.redirected ? dialog.dataset.signedOut : dialog.dataset.late;
+        return undefined;
       }
       const html = await answer.text();
       if (turn !== asked) return undefined;

@@ -9,6 +9,7 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, Route, expect
 
+from tests.browser.conftest import Watch
 from tests.factories import user
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -70,6 +71,28 @@ def test_late_answer_never_takes_the_place_of_a_newer_one(page: Page) -> None:
 
     expect(page.get_by_role("option", name="uid_bob").first).to_be_visible()
     expect(page.get_by_role("option", name="uid_ann")).to_have_count(0)
+
+
+def test_palette_says_why_it_finds_nothing(page_as: Callable[..., Page], watch: Watch) -> None:
+    user("uid_ann")
+    page = page_as("viewer", own=True)
+    watch.allow("ERR_INTERNET_DISCONNECTED|Failed to load resource")
+    page.goto(reverse("admin:index"))
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Search or do")
+    said = page.locator("#palette").get_by_role("status")
+
+    page.context.set_offline(True)
+    box.fill("an")
+    expect(said).to_have_text("No answer comes from the server now; type on to try again.")
+    page.context.set_offline(False)
+    box.fill("ann")
+    expect(page.get_by_role("option", name="uid_ann").first).to_be_visible()
+
+    page.context.clear_cookies()
+    box.fill("uid_ann")
+    expect(said).to_have_text("You are signed out; load the page again.")
+    expect(page.get_by_role("option")).to_have_count(0)
 
 
 def test_empty_palette_shows_the_last_places(page: Page) -> None:
