@@ -655,7 +655,7 @@ class Client:
             return self._let_go(uid, dispatch, _sendable(str(exc)), stop)
         except Exception as exc:  # noqa: BLE001 - reported, and logged without what is too long
             logger.warning("%s: dispatch %s failed: %s", uid, dispatch.number, _error_text(exc))
-            message = _sendable(f"{type(exc).__name__}: {exc}")
+            message = _sendable(f"{type(exc).__name__}: {_words(exc)}")
             return self._report(uid, dispatch.number, stop, "failed", None, message)
         return self._report(uid, dispatch.number, stop, "succeeded", result, "")
 
@@ -2132,6 +2132,14 @@ def _jobs(count: int) -> str:
 
 def _is_at_once(run_at: datetime | timedelta) -> bool:
     return isinstance(run_at, timedelta) and run_at <= timedelta(0)
+
+
+def _words(error: BaseException) -> str:
+    """What the error says, as its traceback has it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot be shown is a failure like others
+        return "<exception str() failed>"
 
 
 def _error_text(error: BaseException) -> str:

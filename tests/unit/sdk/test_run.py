@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from taskplatform import sdk
+from tests.raised_errors import Speechless
 from tests.stub_server import (
     ENDED,
     KEY,
@@ -125,6 +126,7 @@ def test_nothing_due_waits_as_long_as_the_server_asks(
         (ValueError("a\0b \ud800"), "ValueError: a\ufffdb ?"),
         (KeyError("shelf " * 900), f"KeyError: '{'shelf ' * 81}".rstrip()),
         (KeyError("x" * 900), f"KeyError: '{'x' * 239}"),
+        (Speechless(), "Speechless: <exception str() failed>"),
     ],
 )
 def test_handler_that_raises_reports_the_failure(
