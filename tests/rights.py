@@ -30,7 +30,6 @@ PAGES = {
     "capacity/": VIEWER,
     "failures/": VIEWER,
     "governance/": VIEWER,
-    "signed-in/": VIEWER,
     "system/": VIEWER,
     "governance/<str:number>/": CONFIGURER,
     "overview/": VIEWER,
