@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -159,3 +160,24 @@ def test_benchmark_that_is_ended_has_told_its_figures_and_leaves_nothing(
             if number == term:
                 assert benchmark.output.endswith("CommandError: The benchmark was stopped.\n")
                 assert not list(folder.iterdir())
+
+
+@pytest.mark.long
+@pytest.mark.mariadb
+def test_benchmark_that_is_ended_leaves_no_web_server(
+    start: Callable[..., RunningProcess], tmp_path: Path
+) -> None:
+    """Nor one that is just starting."""
+    command = [sys.executable, "manage.py", "benchmark", "workers", "--quick"]
+    # Beside the database of this one its user may make no other.
+    whole = os.environ["DATABASE_URL"]
+    benchmark = start(*command, TMPDIR=str(tmp_path), DATABASE_URL=whole)
+    variable = f"TMPDIR={tmp_path}"
+    eventually(
+        lambda: sum("granian" in line for line in processes_with(variable).values()) > 1,
+        seconds=120,
+    )
+    benchmark.process.terminate()
+
+    eventually(lambda: not processes_with(variable))
+    assert benchmark.process.wait(STOP_SECONDS) == 130
