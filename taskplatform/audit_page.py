@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.models import Alert, Delivery, ReportPlan
+from apps.alerts.models import Alert, Delivery
 from apps.bulk.models import BulkRun
 from apps.common.admin.display import label
 from apps.common.admin.html import link, page_url
@@ -39,7 +39,6 @@ _PAGES: dict[str, type[models.Model]] = {
     "flow run": FlowRun,
     "flow step": FlowStep,
     "job": Job,
-    "report plan": ReportPlan,
     "quota once:": OnceTask,
     "quota rotate:": RotateTask,
 }

@@ -43,7 +43,6 @@ def periods() -> dict[str, int]:
     return {
         "alerts.deliver": 15,
         "alerts.evaluate": 15,
-        "alerts.report": 15,
         "common.tidy": 600,
         "bulk.purge": 3600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,

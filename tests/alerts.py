@@ -67,11 +67,10 @@ def evaluate() -> dict[str, int]:
 class Attempt:
     """What the handler reads of its context."""
 
-    job_id = 1
     max_attempts = 8
 
-    def __init__(self, attempt: int = 1) -> None:
-        self.attempt = attempt
+    def __init__(self, attempt: int = 1, job_id: int = 1) -> None:
+        self.attempt, self.job_id = attempt, job_id
 
 
 class Taken(NamedTuple):

@@ -60,7 +60,10 @@ MODELS = {
     ),
     "alerts/delivery/": Rights(VIEWER, others={"<int:pk>/live/": VIEWER}),
     "alerts/reportplan/": Rights(
-        VIEWER, add=OPERATOR, delete=OPERATOR, others={"send_now": OPERATOR}
+        VIEWER,
+        add=OPERATOR,
+        delete=OPERATOR,
+        others={"send_now": OPERATOR, "pause": OPERATOR, "resume": OPERATOR},
     ),
     "auth/group/": Rights(SUPERUSER, add=SUPERUSER, delete=SUPERUSER),
     "auth/user/": Rights(

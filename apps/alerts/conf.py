@@ -19,7 +19,7 @@ class AlertsConf(Conf):
     )
     ALERT_RETENTION = duration(
         "90d",
-        "How long deliveries, resolved alerts and runs of reports are kept.",
+        "How long deliveries and resolved alerts are kept.",
         minimum="1d",
         maximum="36500d",
     )

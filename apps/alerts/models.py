@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -20,23 +19,22 @@ from apps.alerts.rules.judge import Open
 from apps.alerts.rules.quiet import QuietHours
 from apps.common.admin.display import translate
 from apps.common.fields import KeyField, References
-from apps.common.messages import Message
+
+# Migrations look for it here.
+from apps.common.fields import default_time_zone as default_time_zone
 from apps.common.sealed import SealedField, Unreadable
-from apps.common.zones import parse_zone
-from apps.dispatch.rules.recurrence import Recurrence, parse_rule
-from apps.dispatch.rules.summary import summary
 from apps.journal.models import Edited, Recorded
 from apps.reports.rules.limits import Limit
 from apps.reports.watches import FOR_RULES, UNKNOWN
 from apps.reports.watches.base import RuleWatch
 from apps.reports.watches.subjects import names_of
+from apps.schedules.models import Schedule
 
 # A message of a watch in the language of the page.
 said = lazy(translate, str)
 MAX_NAME = 100
 MAX_SUBJECT = 200
 MAX_QUERY = 1_000
-MAX_WHY = 300
 MAX_ANSWER = 500
 EVERY_DAY = "1234567"
 
@@ -252,98 +250,34 @@ class Alert(Recorded):
         return conditions[state]
 
 
-def default_time_zone() -> str:
-    return str(settings.TIME_ZONE)
+class ReportPlan(Schedule):
+    """A report that is sent to channels again and again, as its owner may see it: a schedule of the
+    platform's own type `send_report`.
 
-
-class ReportPlan(Edited):
-    """A report that is sent to channels again and again, as its owner may see it.
-
-    The owner is whoever saved it last. `query` is that of the report page. `next_at` is the next
-    time, NULL while it is off; the rule counts from `start_at`, when it was planned or changed.
+    The owner is whoever saved it last. `query` is that of the report page. Its runs are those of
+    the schedule; the deliveries of a run have the job of the run.
     """
 
-    title = models.CharField(_("title"), max_length=MAX_NAME)
+    # What the journal lists of a new one.
+    editable = (
+        *("title", "query", "channels", "owner", "rule", "time_zone", "start_at", "job_type"),
+    )
+
     query = models.CharField(_("report"), max_length=MAX_QUERY)
-    rule = models.JSONField(_("rule"))
-    time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
     channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
-    enabled = models.BooleanField(_("enabled"), default=True)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
         null=True,
-        editable=False,
         related_name="+",
         verbose_name=_("owner"),
     )
-    start_at = models.DateTimeField(editable=False)
-    next_at = models.DateTimeField(_("next time"), null=True, editable=False)
 
     class Meta:
+        # Release 0.3.0 has its plans in a table of the usual name.
+        db_table = "alerts_report"
         verbose_name = _("report plan")
         verbose_name_plural = _("report plans")
-        indexes = [
-            # The sweep: what is due, the earliest first.
-            models.Index(fields=["next_at"], name="report_plan_due"),
-        ]
-
-    def __str__(self) -> str:
-        return self.title
-
-    @property
-    def journal_name(self) -> str:
-        return f"report-plan:{self.pk}"
-
-    @cached_property
-    def recurrence(self) -> Recurrence:
-        """The rule by which the report is due; Invalid when it cannot be read."""
-        rule, zone = parse_rule(self.rule), parse_zone(self.time_zone)
-        return Recurrence(rule=rule, zone=zone, start_at=self.start_at)
-
-    @property
-    def summary(self) -> Message:
-        """The rule in plain words."""
-        return summary(self.recurrence.rule, self.time_zone)
-
-    def times_after(self, instant: datetime, limit: int) -> list[datetime]:
-        """The next times after the instant."""
-        later = (each for each in self.recurrence.after(instant) if each > instant)
-        return [*islice(later, limit)]
-
-
-class ReportRun(models.Model):
-    """One time of a report plan: its deliveries, or why there are none.
-
-    `occurrence` is the UTC second; of a report that a person sent, minus the millisecond.
-    """
-
-    plan = models.ForeignKey(
-        ReportPlan, models.CASCADE, related_name="runs", verbose_name=_("report plan")
-    )
-    occurrence = models.BigIntegerField()
-    at = models.DateTimeField(_("planned for"))
-    why = models.CharField(_("why not"), max_length=MAX_WHY, blank=True)
-
-    class Meta:
-        verbose_name = _("report run")
-        verbose_name_plural = _("report runs")
-        default_permissions = ()
-        constraints = [
-            models.UniqueConstraint(fields=["plan", "occurrence"], name="report_run_once"),
-        ]
-        indexes = [
-            # The purge.
-            models.Index(fields=["at"], name="report_run_at"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.plan_id}@{self.occurrence}"
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether a person sent it, and not the rule."""
-        return self.occurrence < 0
 
 
 class Delivery(models.Model):
@@ -362,9 +296,6 @@ class Delivery(models.Model):
 
     alert = models.ForeignKey(
         Alert, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("alert")
-    )
-    report = models.ForeignKey(
-        ReportRun, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("report")
     )
     channel = models.ForeignKey(
         Channel, models.CASCADE, related_name="deliveries", verbose_name=_("channel")
@@ -394,7 +325,8 @@ class Delivery(models.Model):
             models.Index(fields=["state", "created_at"], name="delivery_waiting"),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["report", "channel"], name="delivery_report_once"),
+            # The job of a report sends it to many channels, and to each of them once.
+            models.UniqueConstraint(fields=["job", "channel"], name="delivery_once"),
         ]
 
     def __str__(self) -> str:

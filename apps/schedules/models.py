@@ -20,6 +20,7 @@ from apps.common.zones import parse_zone
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
+from apps.jobs.handlers import registry
 from apps.jobs.models import JobScope
 from apps.jobs.models.job_type import MAX_NAME
 from apps.journal.models import Edited, Source
@@ -31,12 +32,14 @@ MAX_WHY = 500
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ScheduleQuerySet:
-        """All schedules, or the ones of the job types that an operator is limited to."""
+        """The schedules of people, or the ones of the job types that an operator is limited to."""
         return self.within(JobScope.names_of(operator))
 
     def within(self, types: Collection[str] | None) -> ScheduleQuerySet:
-        """The schedules that make jobs of these types; None for all."""
-        return self if types is None else self.filter(job_type__in=types)
+        """The schedules that make jobs of these types; None for all. Those of the platform's own
+        types have pages in words of their own."""
+        found = self.exclude(job_type__in=registry.system_types())
+        return found if types is None else found.filter(job_type__in=types)
 
     def not_deleted(self) -> ScheduleQuerySet:
         """The schedules that are not deleted."""

@@ -13,7 +13,7 @@ LINES = 10
 LINE_SECONDS = 0.5
 
 
-@handler(ORDER, example=True, about=_("Pack an order of the demo, and log each step."))
+@handler(ORDER, when_needed=True, about=_("Pack an order of the demo, and log each step."))
 def order(context: Any, ctx: Context) -> Done:
     shop = context["shop"]
     ctx.log(f"{shop} orders {LINES - 2} parts")
@@ -25,6 +25,6 @@ def order(context: Any, ctx: Context) -> Done:
     return Done({"parts": LINES - 2}, then=[receipt])
 
 
-@handler(RECEIPT, example=True, about=_("Send the receipt of an order of the demo."))
+@handler(RECEIPT, when_needed=True, about=_("Send the receipt of an order of the demo."))
 def receipt(context: Any) -> Any:
     return {"sent_to": context["shop"]}

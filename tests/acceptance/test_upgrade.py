@@ -56,6 +56,11 @@ alerts.make_rules()
 bulk.cancel_a_mistake()
 address = {{"url": "https://example.org/hook", "secret": "sealed"}}
 create_channel(actor="test", name="Nobody listens", kind="webhook", enabled=False, **address)
+from django.contrib.auth.models import User
+from apps.alerts.services.report_plans import create_plan
+report = {{"query": "source=job&by=type&period=24h&zone=UTC", "time_zone": "UTC"}}
+olga = User.objects.get(username="olga")
+create_plan(title="Minutely", rule={{"every_minutes": 1}}, owner=olga, actor="test", **report)
 {PLAN}
 """
 SWEEPS = """
@@ -66,6 +71,11 @@ print(*app.tasks)
 # In-house; of them there are more at a time than the slot for slow jobs of one release takes.
 NAP = {"type": "demo-slow", "context": {"seconds": 0.05}}
 MINUTELY = {"title": "Minutely", "job_type": "many", "rule": {"every_minutes": 1}}
+OLD_REPORTS = "SELECT occurrence FROM alerts_reportrun"
+REPORTS = (
+    "SELECT occurrence FROM schedules_schedulerun WHERE schedule_id IN "
+    "(SELECT schedule_ptr_id FROM alerts_report)"
+)
 # What each kind of load has done before the next step, at least.
 ENOUGH = 25
 SERVER_ERROR = re.compile(r'" 5\d\d |"level": "ERROR"|Traceback', re.MULTILINE)
@@ -263,6 +273,7 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
     load.await_more()
 
     new.manage("migrate", "--verbosity", "0")
+    reported = old.rows(OLD_REPORTS)
     load.await_more()
     new.manage("collectstatic", "--no-input", "--verbosity", "0")
     new_web, new_url = new.web()
@@ -286,7 +297,12 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
         assert release.manage("audit", "--recent", "1000000").stdout.startswith("ok: ")
     for part in new_parts:
         part.end()
+    # Each time of the report is one of its schedule, and the old sweeps have sent none beside.
+    assert old.rows(OLD_REPORTS) == reported
+    assert len(new.rows(REPORTS)) > len(reported)
 
+    new.manage("migrate", "alerts", "0007", "--verbosity", "0")
+    assert old.rows("SELECT enabled, next_at IS NULL FROM alerts_reportplan") == [(1, 0)]
     old_web.end()
     old.manage("migrate", "--verbosity", "0")
     again = old.in_house()
@@ -297,6 +313,7 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
     old.manage("collectstatic", "--no-input", "--verbosity", "0")
     back, back_url = old.web()
     load.parts.append(back)
+    new.manage("migrate", "--verbosity", "0")
     signed_in(back_url, "olga", PASSWORD)
     check_answers(Caller(back_url, key), Caller(new_url, key), subtests)
     check_pages(new, new_url, subtests)
@@ -400,7 +417,7 @@ def rows_unlike_each_other(release: Release) -> Iterator[str]:
         key = options.pk.column
         sql = f"SELECT MIN({key}) FROM {options.db_table}"
         keys = set(release.rows(sql))
-        for field in options.concrete_fields:
+        for field in options.local_concrete_fields:
             if isinstance(field, CharField | BooleanField | SmallIntegerField):
                 keys.update(release.rows(f"{sql} GROUP BY `{field.column}` LIMIT {VALUES}"))
         name = f"admin:{options.app_label}_{options.model_name}_change"

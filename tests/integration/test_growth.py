@@ -15,7 +15,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import override_settings
 
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery
 from apps.common import ids, tidy
 from apps.common.leases import save_position, sweep_lease
 from apps.common.models import SentForm, SweepLease
@@ -75,7 +75,6 @@ BOUNDS = {
     "alerts.Delivery": "ALERT_RETENTION; common.tidy",
     "alerts.Alert": "ALERT_RETENTION, at most 200 open ones for each rule; common.tidy",
     # Those that have a bound by what they are.
-    "alerts.ReportRun": "ALERT_RETENTION; common.tidy",
     "alerts.AlertRule": PEOPLE,
     "alerts.ReportPlan": PEOPLE,
     "alerts.Channel": PEOPLE,
@@ -196,12 +195,6 @@ def alert(at: datetime) -> Model:
     return Alert.objects.create(rule=rule, subject="worker:w", value=0, since=at, resolved_at=at)
 
 
-def report_run(at: datetime) -> Model:
-    person, _made = User.objects.get_or_create(username="ann", is_staff=True, is_superuser=True)
-    plan = ReportPlan.objects.first() or alerts.report_plan(person)
-    return ReportRun.objects.create(plan=plan, occurrence=int(at.timestamp()), at=at)
-
-
 def sent_form(at: datetime) -> Model:
     return SentForm.objects.create(number=int(at.timestamp()), sent_at=at)
 
@@ -221,7 +214,6 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
     edit: timedelta(days=400),
     delivery: timedelta(days=90),
     alert: timedelta(days=90),
-    report_run: timedelta(days=90),
     problem: timedelta(days=90),
 }
 

@@ -11,7 +11,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from apps.alerts.models import Channel, Delivery, ReportRun
+from apps.alerts.models import Channel, Delivery
 from apps.common import sent_forms
 from apps.common.admin.service import ServiceModelAdmin
 from apps.common.models import SentForm
@@ -145,7 +145,7 @@ def deeds() -> list[Deed]:
     return [
         Deed(of_schedule, reverse("admin:schedules_schedule_act", args=["run_now"]), ScheduleRun),
         Deed(lists, lists, ScheduleRun),
-        Deed(of_plan, reverse("admin:alerts_reportplan_act", args=["send_now"]), ReportRun),
+        Deed(of_plan, reverse("admin:alerts_reportplan_act", args=["send_now"]), ScheduleRun),
         Deed(test, test, Delivery),
         Deed(of_channel, test, Delivery),
     ]
@@ -156,7 +156,7 @@ def sent_by_page(client: Client, deed: Deed) -> dict[str, Any]:
     page = client.get(deed.page)
     if deed.page == deed.address:
         fields = form_of(page, "sent")
-        rows = {"action": "run_now", "_selected_action": str(Schedule.objects.get().pk)}
+        rows = {"action": "run_now", "_selected_action": str(Schedule.objects.earliest("pk").pk)}
         return {**fields, **rows} if deed.counted is ScheduleRun else fields
     for form in forms_to(page, deed.address):
         return form

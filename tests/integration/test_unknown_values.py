@@ -42,7 +42,7 @@ REST = (
 def columns() -> Iterator[tuple[type[models.Model], str]]:
     for app in (*OWN_APPS, "alerts", "reports"):
         for model in apps.get_app_config(app).get_models():
-            for field in model._meta.concrete_fields:
+            for field in model._meta.local_concrete_fields:
                 is_word = field.name in WORDS.get(model.__name__, ())
                 if field.get_internal_type() == "CharField" and (field.choices or is_word):
                     yield model, field.column

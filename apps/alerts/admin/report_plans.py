@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.html import format_html
@@ -20,34 +21,21 @@ from unfold.widgets import (
 )
 
 from apps.alerts.admin.alerts import delivery_line
-from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
+from apps.alerts.models import MAX_QUERY, Channel, Delivery, ReportPlan
 from apps.alerts.services import report_plans, report_runs
 from apps.common import clock
 from apps.common.admin.actions import ReasonAction
-from apps.common.admin.display import (
-    column,
-    due_list,
-    label,
-    rule_words,
-    shown_rule,
-    shown_text,
-    shown_time,
-    text_column,
-    translate,
-    zoned_time_column,
-)
-from apps.common.admin.html import bullets, joined, link
+from apps.common.admin.display import column, shown_text, translate
+from apps.common.admin.html import joined, link
 from apps.common.admin.pages import Panel
-from apps.common.admin.service import ServiceModelAdmin
-from apps.common.errors import FieldError
-from apps.common.messages import Message
+from apps.common.errors import FieldError, PlatformError
+from apps.common.readers import read_number
 from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm
-from apps.journal.admin import RecordedAdmin
 from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS
 from apps.reports.services.sheet import View
+from apps.schedules.admin.schedules import ScheduleAdmin
+from apps.schedules.services import schedules
 
-NEXT_TIMES = 5
-MAX_RUNS = 20
 MORNING = "08:00"
 
 
@@ -81,7 +69,7 @@ class PlanForm(RuleForm):
 
     class Meta:
         model = ReportPlan
-        fields = ("title", "time_zone", "enabled", "channels")
+        fields = ("title", "time_zone", "channels")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -97,46 +85,55 @@ class PlanForm(RuleForm):
         if self.is_new:
             self.initial.update(every=EVERY_DAYS, every_days=1, at=MORNING)
 
-    @property
-    def next_runs_title(self) -> str:
-        return gettext("Next %(count)d times by this form") % {"count": NEXT_TIMES}
-
     def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
-        return report_plans.next_times(fields, limit)
+        return report_plans.next_times(self.instance, fields, limit)
 
     def given(self) -> dict[str, Any]:
         """The values of the plan, as far as the form could read them."""
         known = self.cleaned_data
-        values = {name: known[name] for name in report_plans.FIELDS if name in known}
+        values: dict[str, Any] = {
+            name: known[name] for name in ("title", "query", "time_zone") if name in known
+        }
         return {**values, "rule": self.rule_of(known) or {}}
 
     def rule_errors(self) -> Sequence[FieldError]:
-        current = {name: getattr(self.instance, name) for name in report_plans.FIELDS}
-        values = {**current, **self.given()}
-        return self.without_rule(
-            report_plans.faults(values, owner=self.owner, kept=self.instance.rule)
-        )
+        current = None if self.is_new else self.instance
+        try:
+            report_plans.checked(self.given(), owner=self.owner, current=current)
+        except PlatformError as refusal:
+            return self.without_rule(refusal.errors)
+        return ()
 
 
-class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
-    form = PlanForm
+class ReportPlanAdmin(ScheduleAdmin):
+    """Plans as schedules in words of their own."""
+
+    form: Any = PlanForm
+    add_form_template: ClassVar[Any] = None
+    change_form_template: ClassVar[Any] = None
     is_removable = True
     when_empty = _(
         "A plan sends a report again and again. The page of a report offers “Send regularly…”."
     )
-    list_display = ("shown_title", "rule_words", "next_time", "shown_owner", "enabled")
-    list_mobile = (("shown_title", "enabled"), ("rule_words", "next_time"))
+    list_display = (
+        *("shown_title", "rule_words", "next_run", "last_run", "shown_owner", "shown_status"),
+    )
+    list_mobile = (("shown_title", "shown_status"), ("rule_words", "next_run"))
     list_select_related = ("owner",)
-    search_fields = ("title",)
-    search_help_text = _("Part of a title")
+    list_filter: ClassVar[Any] = ()
+    list_tabs = ""
     ordering = ("title",)
-    actions = ("send_now",)
+    payload_fields: ClassVar[Any] = ()
+    actions: Any = ("send_now", "pause", "resume")
 
-    shown_title = text_column("title", _("title"), ordering="title")
-    shown_rule, rule_words = shown_rule, rule_words
-    next_time = zoned_time_column("next_at", _("next time"), ordering="next_at")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return ReportPlan.objects.not_deleted()
 
-    # --- the list ---------------------------------------------------------------------------------
+    def get_object(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
+        # Of a key that is one of another table Django lets any number through to the database.
+        is_number = read_number(object_id) is not None
+        return super().get_object(request, object_id, *args, **kwargs) if is_number else None
+
     @column(_("owner"))
     def shown_owner(self, plan: ReportPlan) -> str:
         return "–" if plan.owner is None else shown_text(plan.owner.get_username())
@@ -148,10 +145,9 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            fields: list[Any] = [("shown_title", "enabled"), "shown_rule", "shown_channels"]
-            return [(None, {"fields": fields})]
+            return [(None, {"fields": ["shown_title", "shown_rule", "shown_channels"]})]
         return [
-            (None, {"fields": ["title", "query", "channels", "enabled"]}),
+            (None, {"fields": ["title", "query", "channels"]}),
             (_("When"), {"fields": [*ROWS, "time_zone"]}),
         ]
 
@@ -164,48 +160,49 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
             given.setdefault("time_zone", zone)
         return given
 
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        # Nobody has to choose a job type.
+        return super(ScheduleAdmin, self).add_view(request, *args, **kwargs)
+
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> ReportPlan:
         values = {**form.given(), "channels": form.cleaned_data["channels"]}
         return report_plans.create_plan(owner=request.user, actor=actor, **values)
 
     def update(
-        self, request: HttpRequest, row: ReportPlan, form: Any, *, version: int, actor: str
+        self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str
     ) -> ReportPlan:
         return report_plans.update_plan(
             plan=row, changes=form.changes, version=version, owner=request.user, actor=actor
         )
 
-    def remove(self, request: HttpRequest, row: ReportPlan, *, actor: str) -> None:
-        report_plans.delete_plan(plan=row, actor=actor)
+    def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
+        schedules.delete_schedule(schedule=row, actor=actor)
+
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        return {}
 
     # --- the page ---------------------------------------------------------------------------------
-    def top_panels(self, request: HttpRequest, row: ReportPlan) -> list[Panel]:
-        coming = due_list(row.times_after(clock.now(), NEXT_TIMES), row.recurrence.zone)
-        if not row.enabled:
-            coming = format_html("<p>{}</p>", gettext("It is off."))
-        return [Panel("", self._head(request, row)), Panel(_("Next times"), coming)]
-
-    def _head(self, request: HttpRequest, row: ReportPlan) -> SafeString:
-        """The report of the plan, its owner, and why it cannot be sent, if so."""
-        why = report_runs.why_not(row)
-        refused: SafeString | str = (
-            ""
-            if why is None
-            else format_html('<p class="notice" role="alert">{}</p>', translate(why))
-        )
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        """The report, its owner, and why it cannot be sent, if so; then what any schedule has."""
+        refused: SafeString | str = ""
+        if why := report_plans.why_not(row):
+            refused = format_html('<p class="notice" role="alert">{}</p>', translate(why))
         words = report_words(row.query, row.owner or request.user)
-        return format_html(
+        head = format_html(
             "{}<p>{}</p><p>{}</p>",
             refused,
             link(f"{reverse('report')}?{row.query}", words),
             gettext("With the rights of %(owner)s, who saved it last.")
             % {"owner": self.shown_owner(row)},
         )
+        own, *more = super().top_panels(request, row)
+        return [Panel("", joined([head, own.body])), *more]
 
-    def panels(self, request: HttpRequest, row: ReportPlan) -> list[Panel]:
-        runs = row.runs.prefetch_related("deliveries__channel").order_by("-pk")[:MAX_RUNS]
-        sent = bullets(map(_run_line, runs)) or format_html("{}", _("None yet."))
-        return [Panel(_("Sent"), sent), *super().panels(request, row)]
+    def made_by(self, jobs: Sequence[int]) -> Mapping[int, SafeString]:
+        lines: dict[int, list[SafeString]] = {}
+        for sent in Delivery.objects.filter(job__in=jobs).select_related("channel").order_by("pk"):
+            lines.setdefault(sent.job or 0, []).append(delivery_line(sent))
+        return {job: joined(sent, SafeString("<br>")) for job, sent in lines.items()}
 
     # --- actions ----------------------------------------------------------------------------------
     @ReasonAction(
@@ -218,18 +215,6 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
     )
     def send_now(self, row: ReportPlan, *, reason: str, actor: str) -> object:
         return report_runs.send_now(plan=row, actor=actor, reason=reason)
-
-
-def _run_line(run: ReportRun) -> SafeString:
-    """A run of the plan in one line: each of its messages, or why there are none."""
-    by_hand = gettext("sent by hand") if run.by_hand else ""
-    if run.why:
-        why = format_html(
-            "{} {}", label(gettext("not sent"), "warning"), translate(Message(run.why))
-        )
-    else:
-        why = joined(map(delivery_line, run.deliveries.all()), each="<br>{}")
-    return format_html("{} {} {}", shown_time(run.at), by_hand, why)
 
 
 admin.site.register(ReportPlan, ReportPlanAdmin)

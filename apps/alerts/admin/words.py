@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
-from apps.alerts.services import report_runs, sending, waiting
+from apps.alerts.services import report_plans, report_runs, sending, waiting
 from apps.common.admin.display import listed
 from apps.journal.admin.words import CHANGED, Event, pages_by_name, register
 from apps.journal.models import Source
@@ -39,6 +39,7 @@ register(
             _("Channel deleted"), "delete", "danger", said=_("deleted {what}")
         ),
         "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning", said=_("snoozed {what}")),
+        # Report plans of release 0.3.0, which are schedules now.
         "report_planned": Event(
             _("Report planned"), "add_circle", "success", said=_("created {what}")
         ),
@@ -57,7 +58,6 @@ register(
                 "alert": "alerts_alert",
                 "alert-rule": "alerts_alertrule",
                 "channel": "alerts_channel",
-                "report-plan": "alerts_reportplan",
             }
         )
     },
@@ -65,6 +65,7 @@ register(
         *(sending.GONE, sending.BEING_SENT, sending.NOT_TAKEN, sending.REFUSED),
         *(sending.NO_SERVER, sending.UNREADABLE),
         *(waiting.TOO_LATE, waiting.NEVER_ENDED, waiting.JOB_ENDED),
-        *(report_runs.DELETED, report_runs.DISABLED, report_runs.FORBIDDEN),
+        *(report_plans.DELETED, report_plans.DISABLED, report_plans.FORBIDDEN),
+        *(report_plans.GONE, report_plans.NO_CHANNEL, report_runs.FORGOTTEN),
     ),
 )

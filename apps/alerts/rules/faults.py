@@ -1,4 +1,4 @@
-"""The mistakes in a rule, a channel or a report plan; all of them are reported at once."""
+"""The mistakes in a rule or a channel; all of them are reported at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from apps.alerts.channels.kinds import HTTP, MAIL
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
-from apps.dispatch.rules.recurrence import parse_rule, require_meant
 from apps.reports.rules.limits import Limit
 
 MAX_FOR = 86_400
@@ -80,23 +79,6 @@ def _quiet_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
         yield _wrong(
             "quiet_days", _("Days are digits from 1, Monday, to 7, Sunday; 12345 is the week.")
         )
-
-
-def plan_faults(given: Mapping[str, Any], *, kept: Any = None) -> Iterator[FieldError]:
-    """The mistakes in the values of a report plan but its report, by field. The rule `kept`, which
-    it has, may be one that an earlier release took."""
-    if not str(given["title"]).strip():
-        yield _wrong("title", _("Give the report a title, which people read in the message."))
-    try:
-        rule = parse_rule(given["rule"])
-        if given["rule"] != kept:
-            require_meant(rule)
-    except PlatformError as error:
-        yield from error.errors
-    try:
-        parse_zone(given["time_zone"], field="time_zone")
-    except PlatformError as error:
-        yield from error.errors
 
 
 def channel_faults(given: Mapping[str, Any], *, has_mail: bool) -> Iterator[FieldError]:

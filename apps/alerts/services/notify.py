@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event
 from apps.alerts.services.messages import digest_of, message_of, test_of
 from apps.alerts.services.settings import has_enabled_channel
 from apps.common import clock
@@ -25,7 +25,7 @@ from apps.journal.services.edit import record_edit
 
 logger = logging.getLogger(__name__)
 
-TYPE = "deliver"
+TYPE, REPORT_TYPE = "deliver", "send_report"
 TYPE_SETTINGS: Mapping[str, Any] = {
     "title": "Deliveries of alerts",
     "lane": "slow",
@@ -42,13 +42,20 @@ TYPE_SETTINGS: Mapping[str, Any] = {
         "additionalProperties": False,
     },
 }
+# Before other jobs of their lane.
+_PRIORITY = 100
+# Its job sends to each channel in turn, and tries those again that fail.
+REPORT_SETTINGS: Mapping[str, Any] = {
+    **{name: value for name, value in TYPE_SETTINGS.items() if name != "params_schema"},
+    "title": "Reports that are sent",
+    "default_priority": _PRIORITY,
+    "max_processing_seconds": 900,
+}
 # Bots take about twenty messages a minute, and people fewer. The rest of a minute is one digest in
 # each round.
 A_MINUTE = 10
 _MINUTE = timedelta(minutes=1)
 _AT_ONCE = 1_000
-# Before other jobs of its type's lane.
-_PRIORITY = 100
 
 
 @transactional
@@ -128,14 +135,12 @@ def deliver(
     *,
     now: datetime,
     alert: Alert | None = None,
-    report: ReportRun | None = None,
     max_attempts: int | None = None,
 ) -> Delivery:
     """Make a delivery and the job that carries it out; without one it waits for the sweep."""
     made = Delivery.objects.create(
         channel=channel,
         alert=alert,
-        report=report,
         event=event,
         message=message,
         created_at=now,
@@ -150,9 +155,7 @@ def deliver(
 
 
 def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
-    if not type_snapshots([TYPE]):
-        # No worker has made it yet.
-        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
+    ensure_type(TYPE)
     made = submit(
         TYPE,
         {"delivery": delivery.pk},
@@ -163,6 +166,14 @@ def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
         by="alerts",
     )
     return made.id
+
+
+def ensure_type(name: str) -> None:
+    """Make one of the job types here unless it is there."""
+    if not type_snapshots([name]):
+        # Neither a worker nor `migrate` has made it yet.
+        settings = {TYPE: TYPE_SETTINGS, REPORT_TYPE: REPORT_SETTINGS}
+        ensure_types([name], settings, actor="alerts")
 
 
 @transactional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -16,14 +17,14 @@ from django.utils.translation import gettext as _
 
 from apps.alerts.channels.contract import Mail, Message
 from apps.alerts.channels.kinds import MAIL
-from apps.alerts.models import Channel, Delivery, Event, ReportRun
+from apps.alerts.models import Channel, Delivery, Event, ReportPlan
 from apps.alerts.rules.text_table import text_table
-from apps.alerts.services.report_plans import choice_of
-from apps.alerts.services.report_runs import why_not_by
+from apps.alerts.services.report_plans import choice_of, find_plan, why_not_by
 from apps.common.admin.html import joined
 from apps.common.chunks import chunks
 from apps.common.errors import Conflict
 from apps.common.messages import wire_time
+from apps.common.readers import read_instant
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.choice import SOURCES, TABS, Choice
 from apps.reports.services.columns import (
@@ -49,27 +50,27 @@ _NAME = "padding:2px 10px;text-align:left"
 
 
 def message_of(delivery: Delivery) -> Message:
-    """The message, in the language of the channel. Invalid when the report has no figures, Conflict
-    when its owner may not see it any more."""
-    run, channel = delivery.report, delivery.channel
-    assert run is not None  # noqa: S101
-    owner = run.plan.owner
-    if why := why_not_by(owner):
+    """The message, in the language of the channel. Invalid when the report has no figures, NotFound
+    when its plan was deleted, Conflict when its owner may not see it any more."""
+    plan, channel = find_plan(pk=delivery.message["plan"]), delivery.channel
+    if why := why_not_by(plan.owner):
         raise Conflict(why)
-    assert owner is not None  # noqa: S101
+    assert plan.owner is not None  # noqa: S101
+    at = read_instant(delivery.message["at"])
     with translation.override(channel.language):
-        view = View.of(owner)
-        choice = choice_of(run.plan.query, view, run.at)
+        view = View.of(plan.owner)
+        choice = choice_of(plan.query, view, at)
         # The file of a mail has all groups.
         sheet = read_sheet(choice, view, is_whole=channel.kind == MAIL)
-        return _Written(run, channel, sheet).message(str(delivery.pk))
+        return _Written(plan, at, channel, sheet).message(str(delivery.pk))
 
 
 @dataclass(frozen=True)
 class _Written:
     """One report in the words of a channel."""
 
-    run: ReportRun
+    plan: ReportPlan
+    at: datetime
     channel: Channel
     sheet: Sheet
 
@@ -77,7 +78,7 @@ class _Written:
         text, url = "\n".join(self._lines()), self._url
         return Message(
             id=number,
-            title=self.run.plan.title,
+            title=self.plan.title,
             text=text,
             url=url,
             open=_("Open the report"),
@@ -179,12 +180,12 @@ class _Written:
 
     # --- for programs -----------------------------------------------------------------------------
     def _wire(self) -> dict[str, Any]:
-        choice, summary, plan = self.sheet.choice, self.sheet.through_time, self.run.plan
+        choice, summary, plan = self.sheet.choice, self.sheet.through_time, self.plan
         rows, more = self._rows()
         return {
             "event": Event.REPORT,
             "plan": {"id": plan.pk, "title": plan.title},
-            "at": wire_time(self.run.at),
+            "at": wire_time(self.at),
             "source": choice.source,
             "by": choice.by,
             "zone": choice.zone.key,

@@ -1,28 +1,37 @@
-"""Report plans: what people do with them. Each change is one transaction with one entry in the
-journal. Whoever saves a plan owns it: its reports show what that person may see."""
+"""Report plans: what people do with them. A plan is a schedule: what is not here, such as a pause,
+is what is done to any schedule. Whoever saves a plan owns it: its reports show what that person
+may see."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import QueryDict
 
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan
-from apps.alerts.rules.faults import plan_faults
+from apps.alerts.services.notify import REPORT_TYPE, ensure_type
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import FieldError, Invalid, refusal
+from apps.common.errors import Invalid, Mistakes, NotFound
+from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.journal.services.edit import Revision, record_edit, take_version
+from apps.dispatch.rules.recurrence import EveryMinutes, parse_rule
+from apps.jobs.services.submit_check import PLATFORM
+from apps.reports.permissions import may_report
 from apps.reports.services.choice import PARAMETERS, Choice
 from apps.reports.services.sheet import View
+from apps.schedules.services import schedules
+from apps.schedules.services.validation import validate
 
-FIELDS = ("title", "query", "rule", "time_zone", "enabled")
-# A change of these means other times.
-_WHEN = ("rule", "time_zone")
+_OF_SCHEDULE = ("title", "rule", "time_zone")
+GONE = _("The report plan does not exist any more.")
+DELETED = _("Its owner was deleted. Save the plan to send it with your rights.")
+DISABLED = _("Its owner may not sign in any more. Save the plan to send it with your rights.")
+FORBIDDEN = _("Its owner may not see reports any more. Save the plan to send it with your rights.")
+NO_CHANNEL = _("None of its channels is enabled.")
 User = AbstractBaseUser | AnonymousUser
 
 
@@ -47,45 +56,80 @@ def choice_of(query: str, view: View, now: datetime) -> Choice:
     return choice
 
 
-def faults(given: Mapping[str, Any], *, owner: User, kept: Any = None) -> list[FieldError]:
-    """The mistakes in the values of a plan; values left out take their defaults. `kept` is the
-    rule that it has."""
-    values = {**_values(ReportPlan()), **given}
-    return [*plan_faults(values, kept=kept), *_query_faults(str(values["query"]), owner)]
-
-
-def _query_faults(query: str, owner: User) -> Iterator[FieldError]:
-    if len(query) > MAX_QUERY:
-        yield FieldError("query", "invalid", _("This address is too long; leave out filters."))
-        return
-    asked = query_of(query)
-    if unknown := [name for name in QueryDict(asked) if name not in PARAMETERS]:
-        text = _(
+def kept_query(text: str, owner: User) -> str:
+    """The query of a report page as a plan keeps it; Invalid when it is no report of the owner that
+    can be sent again and again."""
+    if len(text) > MAX_QUERY:
+        raise Invalid.field("query", _("This address is too long; leave out filters."))
+    query = query_of(text)
+    if unknown := [name for name in QueryDict(query) if name not in PARAMETERS]:
+        message = _(
             "{name} is no part of a report; copy the address of a report page.",
             name=f"{unknown[0]!r:.60}",
         )
-        yield FieldError("query", "invalid", text)
-        return
-    try:
-        choice_of(asked, View.of(owner), clock.now())
-    except Invalid as error:
-        yield from error.errors
+        raise Invalid.field("query", message)
+    return choice_of(query, View.of(owner), clock.now()).query()[1:]
+
+
+def checked(
+    given: Mapping[str, Any], *, owner: User, current: ReportPlan | None = None
+) -> dict[str, Any]:
+    """The values with the query as it is kept; Invalid names every wrong one. Those left out are as
+    in `current`, or of a new plan."""
+    ensure_type(REPORT_TYPE)
+    mistakes, query = Mistakes(), given.get("query", current.query if current else "")
+    fields = {name: value for name, value in given.items() if name in _OF_SCHEDULE}
+    with mistakes:
+        validate({**fields, "job_type": REPORT_TYPE}, current=current, bounds=PLATFORM)
+    with mistakes:
+        query = kept_query(query, owner)
+    mistakes.raise_all()
+    return {**given, "query": query}
+
+
+def why_not(plan: ReportPlan) -> Message | None:
+    """Why the plan cannot be sent now; None if it can."""
+    refused = why_not_by(plan.owner)
+    return refused if refused or enabled_channels(plan) else NO_CHANNEL
+
+
+def why_not_by(owner: Any) -> Message | None:
+    """Why reports of this owner are not sent; None if they are."""
+    if owner is None:
+        return DELETED
+    if not owner.is_active or not owner.is_staff:
+        return DISABLED
+    return None if may_report(owner) else FORBIDDEN
+
+
+def find_plan(**of: int) -> ReportPlan:
+    """The plan that meets the condition; NotFound when it was deleted."""
+    plan: Any = ReportPlan.objects.not_deleted().filter(**of).first()
+    if plan is None:
+        raise NotFound(GONE)
+    return plan  # type: ignore[no-any-return]
+
+
+def enabled_channels(plan: ReportPlan) -> list[Channel]:
+    return list(plan.channels.filter(enabled=True).order_by("pk"))
 
 
 @transactional
 def create_plan(
     *, channels: Iterable[Channel] = (), owner: Any, actor: str, **values: Any
 ) -> ReportPlan:
-    """A new plan; values left out take their defaults. Invalid names every wrong one."""
-    now = clock.now()
-    checked = _checked(values, owner=owner, now=now)
-    plan = ReportPlan.made(**checked, start_at=_start_at(now), now=now, actor=actor)
-    plan.next_at = _next_at(plan, now)
-    plan.save(force_insert=True)
-    plan.channels.set(channels)
-    after = {**plan.journal_values(), "owner": plan.journal_value("owner")}
-    record_edit(plan, "report_planned", now=now, actor=actor, after=after)
-    return plan
+    """A new plan; Invalid names every wrong value."""
+    made: Any = schedules.create_schedule(
+        **checked(values, owner=owner),
+        job_type=REPORT_TYPE,
+        start_at=_start_of(values["rule"]),
+        owner=owner,
+        links={"channels": channels},
+        actor=actor,
+        bounds=PLATFORM,
+        model=ReportPlan,
+    )
+    return made  # type: ignore[no-any-return]
 
 
 @transactional
@@ -94,53 +138,23 @@ def update_plan(
 ) -> ReportPlan:
     """Change the named values, `channels` among them, and the owner, and nothing else; nothing of
     the past is sent. Conflict when `version` is not the current one."""
-    now = clock.now()
-    revision = Revision.of(plan, version)
-    current = revision.row
-    if not {*_WHEN}.isdisjoint(changes) or (changes.get("enabled") and not current.enabled):
-        current.start_at = _start_at(now)
-    values = {**_values(current), **changes}
-    revision.fill(_checked(values, owner=owner, now=now, kept=current.rule))
-    current.next_at = _next_at(current, now)
-    revision.write("report_plan_changed", now=now, actor=actor)
-    return current
+    values = {**checked(changes, owner=owner, current=plan), "owner": owner}
+    if not {"rule", "time_zone"}.isdisjoint(changes):
+        values["start_at"] = _start_of(changes.get("rule", plan.rule))
+    changed: Any = schedules.update_schedule(
+        schedule=plan, changes=values, version=version, actor=actor, bounds=PLATFORM
+    )
+    return changed  # type: ignore[no-any-return]
 
 
-@transactional
-def delete_plan(*, plan: ReportPlan, actor: str) -> None:
-    """Delete a plan with its runs and their deliveries."""
-    current = take_version(plan)
-    before = {"title": current.title}
-    record_edit(current, "report_plan_deleted", now=clock.now(), actor=actor, before=before)
-    current.delete()
+def next_times(plan: ReportPlan, fields: Mapping[str, Any], limit: int) -> list[datetime]:
+    """The next times of the plan, new or not, with these valid fields, its rule and time zone."""
+    is_same = all(getattr(plan, name) == value for name, value in fields.items())
+    start_at = plan.start_at if is_same else _start_of(fields["rule"])
+    return schedules.next_runs({**fields, "start_at": start_at}, limit, is_new=False)
 
 
-def next_times(fields: Mapping[str, Any], limit: int) -> list[datetime]:
-    """The next times at which a plan with these valid fields would be due."""
-    now = clock.now()
-    return ReportPlan(start_at=_start_at(now), **fields).times_after(now, limit)
-
-
-# --- the steps ------------------------------------------------------------------------------------
-def _start_at(now: datetime) -> datetime:
-    """The begin of the present second, as a rule counted from the next one would be due at once."""
-    return now.replace(microsecond=0)
-
-
-def _checked(
-    given: Mapping[str, Any], *, owner: Any, now: datetime, kept: Any = None
-) -> dict[str, Any]:
-    """The values with their owner, and the query as it is kept. Invalid names every wrong one."""
-    if found := faults(given, owner=owner, kept=kept):
-        raise refusal(found)
-    query = choice_of(query_of(given["query"]), View.of(owner), now).query()[1:]
-    return {**given, "query": query, "owner": owner}
-
-
-def _next_at(plan: ReportPlan, now: datetime) -> datetime | None:
-    plan.__dict__.pop("recurrence", None)
-    return next(iter(plan.times_after(now, 1)), None) if plan.enabled else None
-
-
-def _values(plan: ReportPlan) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in FIELDS}
+def _start_of(rule: Any) -> datetime:
+    """The start of a plan that gets this rule now: one of minutes is due in so many first."""
+    now, read = clock.now().replace(microsecond=0), parse_rule(rule)
+    return now + timedelta(minutes=read.minutes) if isinstance(read, EveryMinutes) else now

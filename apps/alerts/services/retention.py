@@ -1,4 +1,4 @@
-"""Removing deliveries, resolved alerts and runs of reports that are past their retention."""
+"""Removing deliveries and resolved alerts that are past their retention."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef
 
 from apps.alerts.conf import conf
-from apps.alerts.models import Alert, Delivery, ReportRun
+from apps.alerts.models import Alert, Delivery
 from apps.common import tidy
 
 
@@ -22,10 +22,3 @@ def forget_alerts(now: datetime) -> int:
     old = Alert.objects.filter(resolved_at__lt=now - conf.ALERT_RETENTION)
     old = old.exclude(Exists(Delivery.objects.filter(alert=OuterRef("pk"))))
     return tidy.remove(old.order_by("resolved_at"))
-
-
-def forget_reports(now: datetime) -> int:
-    """Remove the first runs of report plans of long ago that have no delivery any more."""
-    old = ReportRun.objects.filter(at__lt=now - conf.ALERT_RETENTION)
-    old = old.exclude(Exists(Delivery.objects.filter(report=OuterRef("pk"))))
-    return tidy.remove(old.order_by("at"))

@@ -118,7 +118,7 @@ def why_not_called(channel: Channel) -> str:
 
 def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
     """Send the message; returns the status of the answer, if there is one, and the verdict."""
-    if delivery.report is None:
+    if "plan" not in delivery.message:
         message = message_in(delivery)
     else:
         try:
@@ -132,7 +132,7 @@ def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
 def _keep(delivery: Delivery, message: Message) -> None:
     """Store the message that is sent, but for the file of a mail."""
     kept = {name: getattr(message, name) for name in ("title", "text", "url", "open", "is_report")}
-    delivery.message = {**kept, "wire": message.wire}
+    delivery.message |= {**kept, "wire": message.wire}
     delivery.save(update_fields=["message"])
 
 

@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 
 from apps.alerts.channels.contract import OK
 from apps.alerts.models import Delivery, Event
+from apps.alerts.services import report_runs
 from apps.alerts.services.notify import policy
 from apps.alerts.services.sending import send
 from apps.common import clock
@@ -33,7 +34,9 @@ def send_waiting(*, until: datetime) -> int:
 
     Stops between two deliveries when the clock has passed `until`; the next call goes on there.
     """
-    rows = overdue(clock.now() - WAITS).select_related("channel", "report__plan__owner")
+    now = clock.now()
+    report_runs.begin_late(now - LONGEST, now - WAITS)
+    rows = overdue(now - WAITS).select_related("channel")
     sent = 0
     for delivery in rows.order_by("created_at")[:_AT_ONCE]:
         if clock.now() >= until:

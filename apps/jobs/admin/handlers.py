@@ -87,7 +87,7 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         handlers=[
             _shown(entry, types[name])
             for name, entry in sorted(registry.known.handlers.items())
-            if types[name] or not (entry.of_many or entry.example)
+            if types[name] or not (entry.of_many or entry.when_needed)
         ],
         outside=_listed(types[""]),
         ways=[

@@ -27,7 +27,7 @@ class Handler:
     `about` says on a page what it does. Jobs of a type that is `for_code` are submitted by code
     alone, which chooses what they do; those of the types in `opened` by everybody. What
     those of one that `reaches_further` do is not only of their type, so nobody with limits submits
-    them. An `example` has a type only where the demo makes it."""
+    them. The type of one `when_needed` is made by whoever submits its first job."""
 
     name: str
     function: Callable[..., Any]
@@ -35,7 +35,7 @@ class Handler:
     settings: Mapping[str, Any] = field(default_factory=dict)
     for_code: bool = False
     about: str = ""
-    example: bool = False
+    when_needed: bool = False
     of_many: bool = False
     opened: frozenset[str] = frozenset()
     reaches_further: bool = False
@@ -89,7 +89,7 @@ def handler(
     *,
     for_code: bool = False,
     about: str = "",
-    example: bool = False,
+    when_needed: bool = False,
     of_many: bool = False,
     opened: Collection[str] = (),
     reaches_further: bool = False,
@@ -114,7 +114,7 @@ def handler(
             for_code,
             line,
             reaches_further=reaches_further,
-            example=example,
+            when_needed=when_needed,
             of_many=of_many,
             opened=frozenset(opened),
         )

@@ -27,6 +27,7 @@ BUILT_IN = {
     "Echo": _("Echo"),
     "HTTP request": _("HTTP request"),
     "Management command": _("Management command"),
+    "Reports that are sent": _("Reports that are sent"),
     "Sleep": _("Sleep"),
     "Start a flow": _("Start a flow"),
 }

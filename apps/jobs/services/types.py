@@ -232,7 +232,7 @@ def make_types(*, actor: str) -> list[str]:
     settings = {
         name: entry.settings
         for name, entry in registry.known.handlers.items()
-        if name not in unwanted and not (entry.of_many or entry.example)
+        if name not in unwanted and not (entry.of_many or entry.when_needed)
     }
     settings |= registry.known.types
     return ensure_types(settings, settings, actor=actor)

@@ -47,25 +47,32 @@ def outcome(
     )
 
 
-def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:
-    """The last runs, the newest first."""
+def runs_table(
+    schedule: Schedule, bounds: Bounds, made_by: Callable[[Sequence[int]], Mapping[int, SafeString]]
+) -> SafeString:
+    """The last runs, the newest first. `made_by` shows what jobs have made, by their numbers, in
+    place of the jobs."""
     runs = list(ScheduleRun.objects.filter(schedule=schedule).order_by("-pk")[:MAX_RUNS])
     if not runs:
         return format_html("<p>{}</p>", _("None yet."))
     jobs = jobs_of((run.job for run in runs), bounds)
+    made = made_by([run.job for run in runs if run.job is not None])
     heads = _("Planned for"), _("Job"), _("Finished")
-    return table(heads, _rows(schedule, runs, jobs), look="stacked-table")
+    return table(heads, _rows(schedule, runs, jobs, made), look="stacked-table")
 
 
 def _rows(
-    schedule: Schedule, runs: Sequence[ScheduleRun], jobs: Mapping[int, AnyJob]
+    schedule: Schedule,
+    runs: Sequence[ScheduleRun],
+    jobs: Mapping[int, AnyJob],
+    made_by: Mapping[int, SafeString],
 ) -> Iterable[tuple[Any, Any, Any]]:
     for run in runs:
         job = None if run.job is None else jobs.get(run.job)
         planned: SafeString | str = shown_time(run.at, also=schedule.recurrence.zone)
         if run.by_hand:
             planned = noted(planned, gettext("run by hand"))
-        made = outcome(run.job, jobs) if run.job is not None else why_not(run)
+        made = why_not(run) if run.job is None else made_by.get(run.job) or outcome(run.job, jobs)
         ended = shown_time(job.finished_at) if job is not None and job.finished_at else "–"
         yield planned, made, ended
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -28,10 +28,11 @@ from apps.common.admin.display import (
     zoned_time_column,
 )
 from apps.common.admin.filters import FormFilter, list_filters
-from apps.common.admin.html import link, list_url
+from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.pages import Panel
 from apps.common.admin.service import ServiceModelAdmin
+from apps.common.readers import read_number
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.rule_form import ROWS
 from apps.jobs.admin.filters import TypeFilter
@@ -153,6 +154,14 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
             "shows_context": self.has_payload_permission(request, obj),
         }
 
+    def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
+        """The page of the schedule; those of the platform's own types have other ones."""
+        number = read_number(object_id)
+        for model in self.model.__subclasses__():
+            if number is not None and model.objects.filter(pk=number).exists():
+                return HttpResponseRedirect(page_url(model, number))
+        return super().change_view(request, object_id, *args, **kwargs)
+
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
         if not JobType.objects.visible_to(request.user).exists():
             text = gettext("There is no job type yet. Add one first.")
@@ -193,9 +202,13 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         return [Panel("", head), Panel(_("Next runs"), coming)]
 
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        table = runs_table(row, bounds_of(request.user))
+        table = runs_table(row, bounds_of(request.user), self.made_by)
         title = gettext("Last %(count)d runs") % {"count": MAX_RUNS}
         return [Panel(title, table), *super().panels(request, row)]
+
+    def made_by(self, jobs: Sequence[int]) -> Mapping[int, SafeString]:
+        """What is shown in place of some of these jobs, by their numbers."""
+        return {}
 
     # --- actions ----------------------------------------------------------------------------------
     @ReasonAction(
@@ -213,8 +226,8 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     @ReasonAction(
         description=_("Pause"),
         permission="change",
-        question=_("While paused, no jobs are made. Jobs made already go on."),
-        done=ngettext_lazy("%d schedule paused.", "%d schedules paused."),
+        question=_("While paused, they make nothing. What is made already goes on."),
+        done=ngettext_lazy("%d paused.", "%d paused."),
         icon="pause_circle",
         offered=lambda row: row.status == Schedule.Status.ACTIVE,
     )
@@ -224,8 +237,8 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     @ReasonAction(
         description=_("Resume"),
         permission="change",
-        question=_("They make jobs again from now on, and none for the time of the pause."),
-        done=ngettext_lazy("%d schedule resumed.", "%d schedules resumed."),
+        question=_("They go on from now, and make nothing for the time of the pause."),
+        done=ngettext_lazy("%d resumed.", "%d resumed."),
         icon="play_circle",
         offered=lambda row: row.status == Schedule.Status.PAUSED,
         is_harmless=True,

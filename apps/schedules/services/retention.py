@@ -64,7 +64,8 @@ def _remove_schedules(before: datetime) -> int:
     locked = Schedule.objects.select_for_update().filter(pk__in=pks).order_by("pk")
     # A resume or a run by hand may have come first.
     pks = [each.pk for each in locked if each.updated_at < before]
-    gone, _ = Schedule.objects.filter(~Exists(runs), pk__in=pks).delete()
+    _total, by_table = Schedule.objects.filter(~Exists(runs), pk__in=pks).delete()
+    gone = by_table.get(Schedule._meta.label, 0)
     _record("schedules", gone)
     return gone
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from apps.common import clock
@@ -25,28 +26,38 @@ ACTIVE, PAUSED, DELETED = Schedule.Status.ACTIVE, Schedule.Status.PAUSED, Schedu
 
 @transactional
 def create_schedule(
-    *, actor: str, title: str, job_type: str, bounds: Bounds | None = None, **fields: Any
+    *,
+    actor: str,
+    title: str,
+    job_type: str,
+    bounds: Bounds | None = None,
+    model: type[Schedule] = Schedule,
+    links: Mapping[str, Iterable[Any]] = MappingProxyType({}),
+    **fields: Any,
 ) -> Schedule:
-    """Plan jobs of the type; fields as the model has them, `start_at` defaults to now.
+    """Plan jobs of the type; fields as the model has them, with `links` to many rows, `start_at`
+    defaults to now.
 
     Invalid with every wrong field, the context against the type's schema included. Types outside
     the bounds count as unknown.
     """
     now = clock.now()
     fields |= {"title": title, "job_type": job_type}
-    schedule = _draft(fields, now=now, actor=actor)
+    schedule = _draft(model, fields, now=now, actor=actor)
     check(schedule, bounds or Bounds(), due_since=schedule.start_at)
     schedule.next_at = _first_from(schedule, _after_missed(schedule, now))
     schedule.save(force_insert=True)
+    for name, rows in links.items():
+        getattr(schedule, name).set(rows)
     record_edit(schedule, "schedule_created", now=now, actor=actor, after=schedule.journal_values())
     return schedule
 
 
-def _draft(fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
-    check_names(fields)
+def _draft(model: type[Schedule], fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
+    check_names(fields, model)
     # Forms show and send back whole seconds.
     start_at = fields.get("start_at") or now.replace(microsecond=0)
-    return Schedule.made(**{**fields, "start_at": start_at}, now=now, actor=actor)
+    return model.made(**{**fields, "start_at": start_at}, now=now, actor=actor)
 
 
 @transactional
@@ -66,7 +77,7 @@ def update_schedule(
     schedule is deleted.
     """
     now = clock.now()
-    check_names(changes)
+    check_names(changes, type(schedule))
     revision = _live_revision(schedule, version)
     current = revision.row
     had_ended = current.end_at is not None and current.end_at <= now
@@ -136,7 +147,7 @@ def copy(*, schedule: Schedule, actor: str, reason: str = "") -> Schedule:
     """A paused copy, which makes nothing until somebody has changed and resumed it."""
     now = clock.now()
     fields = {name: getattr(schedule, name) for name in Schedule.editable}
-    made = _draft(fields, now=now, actor=actor)
+    made = _draft(Schedule, fields, now=now, actor=actor)
     made.title = f"{schedule.title[: MAX_TITLE - len(COPY)]}{COPY}"
     made.status = PAUSED
     made.save(force_insert=True)
@@ -198,7 +209,8 @@ def find_schedule(pk: int, *, types: Collection[str] | None = None) -> Schedule:
 def next_runs(fields: dict[str, Any], limit: int, *, is_new: bool) -> list[datetime]:
     """When a schedule with these valid fields would make its next jobs."""
     now = clock.now()
-    schedule = _draft({**fields, "title": "", "job_type": ""}, now=now, actor="")
+    fields = {**fields, "title": "", "job_type": ""}
+    schedule = _draft(Schedule, fields, now=now, actor="")
     since = _after_missed(schedule, now) if is_new else now
     return [*islice(schedule.recurrence.after(since), limit)]
 

@@ -46,9 +46,9 @@ def validate(
     check(schedule, bounds or Bounds(), due_since=since)
 
 
-def check_names(fields: Mapping[str, Any]) -> None:
+def check_names(fields: Mapping[str, Any], model: type[Schedule] = Schedule) -> None:
     """Invalid when a field does not exist or cannot be set."""
-    unknown = sorted(set(fields) - set(Schedule.editable))
+    unknown = sorted(set(fields) - set(model.editable))
     if unknown:
         message = _("A schedule has no field {field} that can be set.", field=unknown[0])
         raise Invalid.field(unknown[0], message)

@@ -8,9 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from apps.alerts.models import Delivery, ReportPlan, ReportRun
+from apps.alerts.handlers import send_report
+from apps.alerts.models import Delivery, ReportPlan
 from apps.jobs.models import JobScope
-from tests.alerts import address, channel, report_plan
+from apps.schedules.models import ScheduleRun
+from tests.alerts import Attempt, Receiver, address, channel, report_plan
 from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
@@ -43,15 +45,55 @@ def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: 
     assert "query" in answer.context["adminform"].form.errors
 
 
-def test_report_is_sent_by_one_click(frozen_clock: FrozenClock, role_client: Any) -> None:
+def test_report_is_sent_by_one_click(
+    frozen_clock: FrozenClock, role_client: Any, site: Receiver
+) -> None:
     client = role_client("operator")
     owner = User.objects.get(username="operator")
-    made = report_plan(owner, channels=[channel()])
+    made = report_plan(owner, channels=[channel(url=site.url)])
 
     client.post(address("reportplan", "act", "send_now"), {"ids": str(made.pk)})
 
-    assert (ReportRun.objects.get().by_hand, Delivery.objects.get().event) == (True, "report")
-    assert "sent by hand" in text_of(client.get(address("reportplan", "change", made.pk)))
+    run = ScheduleRun.objects.get()
+    send_report({}, Attempt(job_id=run.job or 0))
+    assert (run.by_hand, Delivery.objects.get().event) == (True, "report")
+    page = address("reportplan", "change", made.pk)
+    shown = text_of(client.get(page))
+    assert "run by hand" in shown and "report → ops sent code 200" in " ".join(shown.split())
+    # Whoever comes by the schedule, such as from its job, is led there.
+    assert client.get(reverse("admin:schedules_schedule_change", args=[made.pk])).url == page
+
+
+def test_plan_is_no_schedule_of_people(
+    frozen_clock: FrozenClock, admin_client: Any, api: Any
+) -> None:
+    """Whoever may plan jobs has no hand on what is sent with the rights of others."""
+    made = report_plan(User.objects.create_superuser("owner"), channels=[channel()])
+    acts = reverse("admin:schedules_schedule_act", args=["run_now"])
+    admin_client.post(acts, {"ids": str(made.pk), "reason": "x"})
+    assert "Every morning" not in text_of(
+        admin_client.get(reverse("admin:schedules_schedule_changelist"))
+    )
+    assert api.get("/api/v1/schedules/").json()["results"] == []
+    for call in ("pause", "resume", "run"):
+        assert api.post(f"/api/v1/schedules/{made.pk}/{call}/", {}).status_code == 404
+    assert not ScheduleRun.objects.exists()
+
+
+def test_plan_is_paused_resumed_and_deleted(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client = role_client("operator")
+    made = report_plan(User.objects.get(username="operator"), channels=[channel()])
+    for act, status in (("pause", "paused"), ("resume", "active")):
+        client.post(address("reportplan", "act", act), {"ids": str(made.pk), "reason": "x"})
+        made.refresh_from_db()
+        assert (made.status, made.next_at is None) == (status, status == "paused")
+
+    client.post(address("reportplan", "delete", made.pk), {"post": "yes"})
+
+    made.refresh_from_db()
+    assert (made.status, made.next_at) == ("deleted", None)
+    listed = client.get(address("reportplan", "changelist"))
+    assert [*listed.context["cl"].result_list] == []
 
 
 def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_client: Any) -> None:

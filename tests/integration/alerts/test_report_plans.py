@@ -37,14 +37,21 @@ def test_first_time_of_every_hour_is_in_an_hour(
     frozen_clock.advance(microseconds=fraction)
     rule = {"every_minutes": 60}
     made = report_plan(owner, rule=rule, channels=[channel()])
-    [previewed] = report_plans.next_times({"rule": rule, "time_zone": "UTC"}, 1)
+    fields = {"rule": rule, "time_zone": "UTC"}
+    [previewed] = report_plans.next_times(ReportPlan(), fields, 1)
     assert made.next_at == previewed == datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+    # The form that shows it keeps what it counts from, until the rule is another one.
+    frozen_clock.advance(minutes=10)
+    assert report_plans.next_times(made, fields, 1) == [previewed]
+    [other] = report_plans.next_times(made, {**fields, "rule": {"every_minutes": 30}}, 1)
+    assert other == datetime(2026, 3, 2, 9, 40, tzinfo=UTC)
 
 
 # --- what is refused ------------------------------------------------------------------------------
 def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest.Subtests) -> None:
     for values, field, words in [
-        ({"title": " "}, "title", "Give the report a title"),
+        ({"title": " "}, "title", "A title has 1 to 200 characters"),
         ({"query": "by=colour"}, "query", "by=colour is none of"),
         ({"query": "from=2026-03-01T00:00&to=2026-03-02T00:00"}, "query", "has fixed times"),
         ({"query": "x" * 1001}, "query", "too long"),

@@ -8,15 +8,14 @@ from datetime import time, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from apps.alerts import sweeps
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
-from apps.alerts.services import alerts, judging, notify, report_runs, settings
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event
+from apps.alerts.services import alerts, judging, notify, settings
 from apps.common import clock, tidy
 from apps.jobs.models import Job, JobType
-from tests.alerts import address, channel, evaluate, report_plan, rule
+from tests.alerts import address, channel, evaluate, rule
 from tests.caches import clear_caches
 from tests.emptying import undone
 from tests.frozen import FrozenClock
@@ -330,24 +329,6 @@ def test_alert_of_a_rule_that_became_of_another_kind_is_told(
     assert sent() == [Event.DIGEST]
     page = admin_client.get(address("alert", "change", Alert.objects.earliest("pk").pk))
     assert "mail was wrong when the rule was of another kind." in text_of(page)
-
-
-def test_report_plan_that_breaks_keeps_no_other_from_being_sent(
-    frozen_clock: FrozenClock, owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
-    first, second = (report_plan(owner, title, channels=[channel(title)]) for title in "ab")
-    frozen_clock.advance(hours=24)
-    begin = report_runs._begin
-    monkeypatch.setattr(
-        report_runs,
-        "_begin",
-        lambda plan, *args, **kw: 1 // 0 if plan == first else begin(plan, *args, **kw),
-    )
-
-    report_runs.send_due(until=clock.now() + timedelta(seconds=30))
-
-    assert [each.plan for each in ReportRun.objects.all()] == [second]
-    assert f"report plan {first.pk} failed" in caplog.text
 
 
 def test_small_table_that_breaks_keeps_no_other_from_being_tidied(

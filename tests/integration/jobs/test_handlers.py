@@ -175,7 +175,7 @@ def read_only() -> Iterator[None]:
 
 
 def test_types_of_ready_made_handlers_are_made_on_wish(settings: Any) -> None:
-    every = {name for name, entry in known.handlers.items() if not entry.example}
+    every = {name for name, entry in known.handlers.items() if not entry.when_needed}
     modules = {name: registry.find(name).function.__module__ for name in every}  # type: ignore[union-attr]
     found = {name for name in every if modules[name] in (*discovery.READY_MADE, flows.__name__)}
     assert {*READY_MADE} == found

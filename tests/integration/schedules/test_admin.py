@@ -196,9 +196,9 @@ def test_actions(admin_client: Client, nine: FrozenClock) -> None:
     assert Job.objects.count() == ScheduleRun.objects.count() == 2
     page = text_of(admin_client.get(reverse(CHANGE, args=[made.pk])))
     assert page.count("run by hand") == 2
-    assert "1 schedule paused." in text_of(act(admin_client, "pause", made))
+    assert "1 paused." in text_of(act(admin_client, "pause", made))
     assert "Nothing was left to do." in text_of(act(admin_client, "pause", made))
-    assert "1 schedule resumed." in text_of(act(admin_client, "resume", made))
+    assert "1 resumed." in text_of(act(admin_client, "resume", made))
     assert "1 paused copy made." in text_of(act(admin_client, "copy", made))
     twin = Schedule.objects.latest("pk")
     assert (twin.title, twin.status) == ("Send the report (copy)", "paused")

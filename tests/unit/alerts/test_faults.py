@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.alerts.rules.faults import channel_faults, plan_faults, rule_faults
+from apps.alerts.rules.faults import channel_faults, rule_faults
 from apps.common.errors import FieldError
 from apps.reports.rules.limits import NO_LIMIT, Limit
 
@@ -23,7 +23,6 @@ RULE = {
     "quiet_zone": "",
     "quiet_days": "1234567",
 }
-PLAN = {"title": "Week", "rule": {"cron": "0 9 * * 1"}, "time_zone": "Asia/Shanghai"}
 HOOK = {"name": "Ops", "kind": "slack", "url": "https://a.example", "secret": "", "recipients": []}
 MAIL = {**HOOK, "kind": "mail", "url": "", "recipients": ["ann@example.org"]}
 
@@ -90,9 +89,6 @@ def test_mistakes_are_said_by_field(subtests: pytest.Subtests) -> None:
     for given, field in RULES:
         with subtests.test(rule=given):
             assert fields(rule_faults({**RULE, **given}, LIMITS)) == field
-    for plan, field in PLANS:
-        with subtests.test(plan=plan):
-            assert fields(plan_faults({**PLAN, **plan})) == field
     for usual, cases in ((HOOK, HOOKS), (MAIL, MAILS)):
         for given, field in cases:
             with subtests.test(channel=given):
