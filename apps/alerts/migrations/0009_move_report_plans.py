@@ -17,15 +17,27 @@ def move(apps, schema_editor):
     channels = _channels(schema_editor)
     # A sweep of the release before may be about to send one.
     for row in old.select_for_update().order_by("pk"):
-        plan = apps.get_model("alerts", "ReportPlan").objects.create(
-            job_type=TYPE,
-            status="active" if row.enabled else "paused",
-            **{name: getattr(row, name) for name in (*SAME, *STAMPS)},
-        )
+        plan = _plan_of(apps, row)
         plan.channels.set(channels.get(row.pk, ()))
         _move_runs(apps, row, plan)
     old.update(enabled=False, next_at=None)
     _execute(schema_editor, f"DELETE FROM {LINKS}")
+
+
+def _plan_of(apps, row):
+    """Of a new schedule, or of the one that it had before a way back."""
+    of = {"created_at": row.created_at, "created_by": row.created_by}
+    had = apps.get_model("schedules", "Schedule").objects.filter(job_type=TYPE, **of).first()
+    plan = apps.get_model("alerts", "ReportPlan")(
+        id=had and had.pk,
+        schedule_ptr_id=had and had.pk,
+        job_type=TYPE,
+        status="active" if row.enabled else "paused",
+        last_job=had and had.last_job,
+        **{name: getattr(row, name) for name in (*SAME, *STAMPS)},
+    )
+    plan.save()
+    return plan
 
 
 def _make_type(apps):
@@ -79,13 +91,15 @@ def _move_runs(apps, row, plan):
         outcome = "failed" if "failed" in states else "succeeded"
         if "waiting" in states:
             outcome = ""
-        apps.get_model("schedules", "ScheduleRun").objects.create(
+        apps.get_model("schedules", "ScheduleRun").objects.get_or_create(
             schedule_id=plan.pk,
             occurrence=run.occurrence,
-            at=run.at,
-            job=job,
-            why="" if job else run.why,
-            outcome=outcome if job else "refused",
+            defaults={
+                "at": run.at,
+                "job": job,
+                "why": "" if job else run.why,
+                "outcome": outcome if job else "refused",
+            },
         )
         if job:
             plan.last_job = job
@@ -99,13 +113,16 @@ def _move_runs(apps, row, plan):
 
 
 def move_back(apps, schema_editor):
-    """The plans as they are now go on in the old table, without their runs as schedules."""
+    """The plans as they are now go on in the old table. Their schedules stay for their history, as
+    deleted ones do."""
     plans = apps.get_model("alerts", "ReportPlan").objects
     old = apps.get_model("alerts", "OldReportPlan").objects
-    runs = apps.get_model("schedules", "ScheduleRun").objects
-    for plan in plans.exclude(status="deleted").order_by("pk"):
+    for plan in plans.order_by("pk"):
         values = {name: getattr(plan, name) for name in (*SAME, *STAMPS)}
         of = {"created_at": plan.created_at, "created_by": plan.created_by}
+        if plan.status == "deleted":
+            old.filter(**of).delete()
+            continue
         values |= {"enabled": plan.status == "active", "title": plan.title[:100]}
         row, _ = old.update_or_create(**of, defaults=values)
         for channel in plan.channels.values_list("pk", flat=True):
@@ -113,9 +130,10 @@ def move_back(apps, schema_editor):
                 sql = f"INSERT INTO {LINKS} (reportplan_id, channel_id) VALUES (%s, %s)"
                 cursor.execute(sql, [row.pk, channel])
     numbers = list(plans.values_list("pk", flat=True))
-    runs.filter(schedule__in=numbers).delete()
-    plans.all().delete()
-    apps.get_model("schedules", "Schedule").objects.filter(pk__in=numbers).delete()
+    for plan in plans.all():
+        plan.delete(keep_parents=True)
+    gone = apps.get_model("schedules", "Schedule").objects.filter(pk__in=numbers)
+    gone.update(status="deleted", next_at=None)
     # Workers of the release before do not start where a type has a handler that they do not know.
     apps.get_model("jobs", "JobType").objects.filter(name=TYPE).update(handler="")
 

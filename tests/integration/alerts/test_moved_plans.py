@@ -16,8 +16,9 @@ from apps.alerts.handlers import deliver, send_report
 from apps.alerts.models import Delivery, ReportPlan
 from apps.alerts.services import invariants
 from apps.jobs.models import JobType
-from apps.schedules.models import ScheduleRun
+from apps.schedules.models import Schedule, ScheduleRun
 from apps.schedules.services import invariants as of_schedules
+from apps.schedules.services import schedules
 from apps.schedules.services.make import make_due
 from tests.alerts import Attempt, Receiver, channel
 from tests.frozen import FrozenClock
@@ -112,28 +113,32 @@ def test_plan_goes_on_as_a_schedule(
     assert (old.row.enabled, old.row.next_at) == (False, None)
 
 
-def test_way_back_keeps_what_was_changed_since(
+def test_way_back_and_forth_keeps_what_was_changed_since(
     frozen_clock: FrozenClock, before: Any, owner: User, site: Receiver
 ) -> None:
     old = Old(before, owner, site)
-    off = Old.__new__(Old)
-    off.row = type(old.row).objects.create(
-        **{name: getattr(old.row, name) for name in (*moving.SAME, *moving.STAMPS)}
-        | {"title": "Off", "created_at": LAST + timedelta(hours=1), "enabled": False}
-        | {"next_at": None}
-    )
+    same = {name: getattr(old.row, name) for name in (*moving.SAME, *moving.STAMPS)}
+    for hour, title in enumerate(("Off", "Deleted"), 1):
+        other = {"title": title, "enabled": False, "next_at": None}
+        created_at = LAST + timedelta(hours=hour)
+        type(old.row).objects.create(**{**same, **other, "created_at": created_at})
     old.ran(1, "sent", "sent")
     move(moving.move, before)
-    assert [*ReportPlan.objects.order_by("pk").values_list("status", flat=True)] == [
-        "active",
-        "paused",
-    ]
+    plans = ReportPlan.objects.order_by("pk")
+    assert [*plans.values_list("status", flat=True)] == ["active", "paused", "paused"]
     ReportPlan.objects.filter(title="Nights").update(title="Mornings")
+    schedules.delete_schedule(schedule=plans.get(title="Deleted"), actor="test")
+    before_it = [*plans.exclude(title="Deleted").values_list("pk", "title", "status", "next_at")]
 
     move(moving.move_back, before)
 
-    assert not ReportPlan.objects.exists() and not ScheduleRun.objects.exists()
+    assert not plans.exists()
+    assert {*Schedule.objects.values_list("status", "next_at")} == {("deleted", None)}
     rows = type(old.row).objects.order_by("pk").values_list("title", "enabled", "next_at")
     assert [*rows] == [("Mornings", True, LAST + timedelta(days=1)), ("Off", False, None)]
     links = moving._channels(SimpleNamespace(connection=connection))
     assert {*links[old.row.pk]} == {each.pk for each in old.channels}
+
+    move(moving.move, before)
+    assert [*plans.values_list("pk", "title", "status", "next_at")] == before_it
+    assert ScheduleRun.objects.get().schedule_id == before_it[0][0]
