@@ -38,7 +38,7 @@ from apps.common.admin.html import joined, noted
 from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.pages import Panel
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
-from apps.common.errors import FieldError, PlatformError
+from apps.common.errors import PlatformError
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.journal.admin.words import CHANGED, Event, register
@@ -139,15 +139,11 @@ class ApiClientForm(ServiceForm):
             "expires_at": _("Empty: never."),
         }
 
-    def rule_errors(self) -> Sequence[FieldError]:
+    def check(self) -> None:
         stored = self.instance.terms()
         agreed = None if self.instance.pk is None else stored
         given = {name: self.cleaned_data[name] for name in TERMS if name in self.cleaned_data}
-        try:
-            validated(replace(stored, **given), now=clock.now(), agreed=agreed)
-        except PlatformError as refusal:
-            return refusal.errors
-        return ()
+        validated(replace(stored, **given), now=clock.now(), agreed=agreed)
 
 
 class RotateForm(ReasonForm):

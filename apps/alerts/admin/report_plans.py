@@ -28,7 +28,6 @@ from apps.common.admin.actions import ReasonAction
 from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.html import joined, link
 from apps.common.admin.pages import Panel
-from apps.common.errors import FieldError, PlatformError
 from apps.common.readers import read_number
 from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm
 from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS
@@ -88,21 +87,8 @@ class PlanForm(RuleForm):
     def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
         return report_plans.next_times(self.instance, fields, limit)
 
-    def given(self) -> dict[str, Any]:
-        """The values of the plan, as far as the form could read them."""
-        known = self.cleaned_data
-        values: dict[str, Any] = {
-            name: known[name] for name in ("title", "query", "time_zone") if name in known
-        }
-        return {**values, "rule": self.rule_of(known) or {}}
-
-    def rule_errors(self) -> Sequence[FieldError]:
-        current = None if self.is_new else self.instance
-        try:
-            report_plans.checked(self.given(), owner=self.owner, current=current)
-        except PlatformError as refusal:
-            return self.without_rule(refusal.errors)
-        return ()
+    def check(self) -> None:
+        report_plans.checked(self.given(), owner=self.owner, current=self.current)
 
 
 class ReportPlanAdmin(ScheduleAdmin):
@@ -165,8 +151,7 @@ class ReportPlanAdmin(ScheduleAdmin):
         return super(ScheduleAdmin, self).add_view(request, *args, **kwargs)
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> ReportPlan:
-        values = {**form.given(), "channels": form.cleaned_data["channels"]}
-        return report_plans.create_plan(owner=request.user, actor=actor, **values)
+        return report_plans.create_plan(owner=request.user, actor=actor, **form.given())
 
     def update(
         self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str

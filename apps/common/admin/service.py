@@ -112,7 +112,14 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def rule_errors(self) -> Sequence[FieldError]:
         """The errors of the rules in the values that could be read, so that all mistakes show
         together: no service is called before all values can be read."""
+        try:
+            self.check()
+        except PlatformError as refusal:
+            return refusal.errors
         return ()
+
+    def check(self) -> None:
+        """Raise PlatformError with what the rules say against the values that could be read."""
 
     def show(self, errors: Sequence[FieldError]) -> None:
         """Add the errors to their fields, or to the form when they belong to none."""

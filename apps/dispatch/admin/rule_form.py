@@ -288,11 +288,22 @@ class RuleForm(ServiceForm):
             self.show([*self._on_days(self.cleaned_data).faults()])
         return super().clean()
 
-    def without_rule(self, errors: Sequence[FieldError]) -> list[FieldError]:
-        """The errors, but without those of the rule as a whole when a part of it could not
-        be read."""
+    @property
+    def current(self) -> Any:
+        """The row as it is stored; None for a new one."""
+        return None if self.is_new else self.instance
+
+    def given(self) -> dict[str, Any]:
+        """The fields of the row as far as the form could read them, and the rule as a whole."""
+        known, editable = self.cleaned_data, type(self.instance).editable
+        given = {name: known[name] for name in known if name in editable}
+        return {**given, "rule": self.rule_of(known)} if self.has_rule else given
+
+    def rule_errors(self) -> Sequence[FieldError]:
+        errors = super().rule_errors()
         if self.errors.keys().isdisjoint(RULE_PARTS):
-            return [*errors]
+            return errors
+        # The rule as a whole is wrong as a part of it could not be read.
         return [error for error in errors if not error.field.startswith("rule")]
 
     def field_of(self, path: str) -> str | None:

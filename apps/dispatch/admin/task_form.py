@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar
@@ -21,7 +21,6 @@ from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, ParamsForm, SchemaForm, covered
 from apps.common.admin.segments import SegmentRadios
 from apps.common.admin.zone_choice import ZoneField
-from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.rule_form import ONCE, RULE_PARTS, RuleForm
 from apps.dispatch.conf import conf
@@ -253,23 +252,13 @@ class TaskForm(ParamsForm, RuleForm):
         elif known.get("repeats") == DATE and "start_at" in known and not known["start_at"]:
             self.add_error("start_at", gettext("Fill in a date and a time, or choose Now."))
 
-    def rule_errors(self) -> Sequence[FieldError]:
-        if "title" not in self.fields:
-            return ()
-        # The form of the params validates them.
-        fields = {**self.given(), "template": None, "params": {}}
-        model: Any = type(self.instance)
-        try:
-            validate(model, fields, current=None if self.is_new else self.instance)
-        except PlatformError as refusal:
-            return self.without_rule(refusal.errors)
-        return ()
-
-    def given(self) -> dict[str, Any]:
-        """The plain fields of the task as far as the form could read them."""
-        known, editable = self.cleaned_data, type(self.instance).editable
-        given = {name: known[name] for name in known if name in editable and name != "executor"}
-        return {**given, "rule": self.rule_of(known)} if self.has_rule else given
+    def check(self) -> None:
+        if "title" in self.fields:
+            # The form of the params validates them, and that of the executor has found it.
+            fields = {**self.given(), "template": None, "params": {}}
+            fields.pop("executor", None)
+            model: Any = type(self.instance)
+            validate(model, fields, current=self.current)
 
     @property
     def new_values(self) -> dict[str, Any]:

@@ -254,10 +254,6 @@ class FlowForm(ServiceForm):
                 self.add_error("definition", line)
         return cleaned
 
-    def rule_errors(self) -> Sequence[FieldError]:
-        # Those of the definition are beside its rows.
-        try:
-            flows.check_name(self.cleaned_data.get("name", self.instance.name))
-        except PlatformError as refusal:
-            return refusal.errors
-        return ()
+    def check(self) -> None:
+        # What is wrong with the definition is said beside its rows.
+        flows.check_name(self.cleaned_data.get("name", self.instance.name))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.schema_form import covered
-from apps.common.errors import FieldError, PlatformError
+from apps.common.errors import FieldError
 from apps.dispatch.admin.rule_form import REDRAW_RUNS, RuleForm
 from apps.dispatch.admin.task_meaning import MISFIRE
 from apps.jobs.admin.type_choice import ContextForm, offer_types
@@ -96,22 +96,12 @@ class ScheduleForm(ContextForm, RuleForm):
         return schedules.next_runs(fields, limit, is_new=self.is_new)
 
     # --- saving -----------------------------------------------------------------------------------
-    def given(self) -> dict[str, Any]:
-        """The fields of the schedule but its context, as far as the form could read them."""
-        known = self.cleaned_data
-        fields = {name: known[name] for name in known if name in Schedule.editable}
-        return {**fields, "rule": self.rule_of(known)}
+    def check(self) -> None:
+        validate(self.given(), current=self.current, bounds=self.bounds)
 
     def rule_errors(self) -> Sequence[FieldError]:
-        current = None if self.is_new else self.instance
-        try:
-            validate(self.given(), current=current, bounds=self.bounds)
-        except PlatformError as refusal:
-            errors = refusal.errors
-        else:
-            return ()
         # The context has a form of its own.
-        return [each for each in self.without_rule(errors) if not self.is_of_params(each)]
+        return [each for each in super().rule_errors() if not self.is_of_params(each)]
 
     @property
     def changes(self) -> dict[str, Any]:
