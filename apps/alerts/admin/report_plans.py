@@ -68,13 +68,12 @@ class PlanForm(RuleForm):
 
     class Meta:
         model = ReportPlan
-        fields = ("title", "time_zone", "channels")
+        fields = ("title", "query", "channels", "time_zone")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.may_change:
             return
-        self.initial.setdefault("query", self.instance.query)
         channels: Any = self.fields["channels"]
         if not channels.queryset.exists():
             channels.help_text = _("There is no channel yet. Add one on the page Channels first.")

@@ -57,7 +57,8 @@ def carry_out(job: int, *, is_first: bool, is_last: bool) -> list[Delivery]:
     """
     for delivery in begin(job):
         is_due = is_last or delivery.next_at is None or delivery.next_at <= clock.now()
-        if is_first if delivery.state == Delivery.State.FAILED else is_due:
+        states = {Delivery.State.WAITING: is_due, Delivery.State.FAILED: is_first}
+        if states.get(Delivery.State(delivery.state), False):
             with apart(f"delivery {delivery.pk}"):
                 send(delivery, attempt=delivery.tries + 1, is_last=is_last)
     return [*Delivery.objects.filter(job=job).order_by("pk")]

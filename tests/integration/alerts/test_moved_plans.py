@@ -15,6 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from apps.alerts.handlers import deliver, send_report
 from apps.alerts.models import Delivery, ReportPlan
 from apps.alerts.services import invariants
+from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.schedules.models import Schedule, ScheduleRun
 from apps.schedules.services import invariants as of_schedules
@@ -108,6 +109,7 @@ def test_plan_goes_on_as_a_schedule(
     assert make_due(until=frozen_clock.instant + timedelta(minutes=1)) == 1
     job = ScheduleRun.objects.latest("pk").job or 0
     assert send_report({}, Attempt(job_id=job)) == {"sent": 2}
+    assert registry.differences(JobType.objects.get(name="send_report")) == {}
     # The release before sends nothing beside.
     old.row.refresh_from_db()
     assert (old.row.enabled, old.row.next_at) == (False, None)

@@ -150,17 +150,20 @@ def test_channel_that_fails_is_tried_again_alone(
     assert (sent(), len(site.taken)) == ({"a": "sent", "b": "sent"}, 4)
 
 
-def test_channel_that_refuses_ends_the_run_as_failed(
+def test_channel_that_refuses_is_not_tried_again_and_ends_the_run_as_failed(
     frozen_clock: FrozenClock, owner: User, site: Receiver
 ) -> None:
-    site.answers = [(404, b"gone"), (200, b"ok")]
+    site.answers = [(404, b"gone"), (503, b"down"), (200, b"ok")]
     due(frozen_clock, owner, channels=[channel("a", url=site.url), channel("b", url=site.url)])
     sweep()
+    with pytest.raises(Retry):
+        carry_out()
+    frozen_clock.advance(hours=1)
 
     with pytest.raises(Fail, match="gone"):
-        carry_out()
+        carry_out(2)
 
-    assert sent() == {"a": "failed", "b": "sent"}
+    assert (sent(), len(site.taken)) == ({"a": "failed", "b": "sent"}, 3)
 
 
 def test_retry_of_what_is_forgotten_sends_nothing(
