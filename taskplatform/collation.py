@@ -10,6 +10,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from apps.common.db import execute, fetch, placeholders
 from apps.common.fields import COLLATION
 
+# Tables that the release before uses alone.
+_BEFORE = ("alerts_reportplan", "alerts_reportrun")
+
 
 def hold(**_signal: object) -> None:
     """Give the tables the collation where they have another one; those of EXTRA_APPS are left.
@@ -40,4 +43,4 @@ def _names() -> list[str]:
         for model in config.get_models(include_auto_created=True)
     ]
     platform.append(MigrationRecorder.Migration)
-    return [each._meta.db_table for each in platform]
+    return [*(each._meta.db_table for each in platform), *_BEFORE]
