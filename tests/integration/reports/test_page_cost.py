@@ -22,7 +22,7 @@ def test_page_sends_no_statement_twice(admin_client: Client, subtests: pytest.Su
         (f"{reverse('report')}?source=dispatch&by=executor&period=1h", 11),
         (reverse("failures"), 7),
         (reverse("capacity"), 20),
-        (reverse("governance"), 36),
+        (reverse("governance"), 37),
         (reverse("metrics"), 43),
     ]:
         with subtests.test(address=address):
