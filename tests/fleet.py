@@ -125,7 +125,7 @@ class FleetWorker:
             [habit] = self._draw.choices(habits, weights)
             habit()
 
-    def _habits(self) -> dict[Callable[[], None], int]:
+    def _habits(self) -> dict[Callable[[], None], float]:
         """Each with how often it is drawn."""
         return {
             self._hold: 20,
@@ -134,7 +134,8 @@ class FleetWorker:
             self._beat_leases: 10,
             self._forget: 3,
             self._say_nonsense: 6,
-            self._register: 2,
+            # Who registers again is new, and shares no slices for some seconds.
+            self._register: 2 if self._restless else 0.05,
             self._beat: 6,
             self._leave: 2 * self._restless,
             self._vanish: 1,
