@@ -21,11 +21,12 @@ from apps.alerts.models import Channel
 from apps.alerts.services import settings
 from apps.alerts.services.notify import send_test
 from apps.alerts.services.sending import why_not_called
-from apps.common.admin.actions import CustomUrls, acting_once, actor_of
+from apps.common.admin.actions import CustomUrls, actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.pages import Panel
 from apps.common.admin.schema_fields import LinesFormField
+from apps.common.admin.sent import acting_once
 from apps.common.admin.service import ServiceForm
 from apps.common.errors import FieldError
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,8 +24,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from apps.common import clock, ids, sent_forms
+from apps.common import clock, ids
 from apps.common.admin.display import shown_text, translate
+from apps.common.admin.sent import acting_once
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
 from apps.common.verbs import Verb
@@ -37,8 +37,6 @@ MAX_NAMED = 20
 MAX_LABEL = 120
 # The key of the session that holds the last act that can be undone.
 ACT = "act"
-# The fields with the number of a form that acts, and with the token of its session.
-SENT, TOKEN = "sent", "csrfmiddlewaretoken"
 
 Act = Callable[..., object]
 # Further pages of an admin, as unfold takes them: path, name and view.
@@ -308,19 +306,6 @@ def _act(
     if outcome.done and spec.verb is not None and spec.is_undone:
         offer_undo(admin, request, spec.verb.name, first, spec.report(outcome))
     return _report(admin, request, spec, outcome, back)
-
-
-@contextmanager
-def acting_once(request: HttpRequest) -> Iterator[sent_forms.Act]:
-    """`sent_forms.acting_once` for the form that the request has sent; a page says so if it was
-    sent before, with the same in it: who goes back to a list may act on other rows."""
-    said = sorted((name, each) for name, each in request.POST.lists() if name != TOKEN)
-    number = sent_forms.number_of(request.POST.get(SENT, ""), said=repr((request.path, said)))
-    with sent_forms.acting_once(number) as act:
-        if act.was_sent:
-            text = gettext("This was sent twice, and is done once. Send it anew to do it again.")
-            messages.info(request, text)
-        yield act
 
 
 def offer_undo(admin: Any, request: HttpRequest, verb: str, first: int, said: str) -> None:

@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from apps.common.admin.actions import SENT
+from apps.common.admin.sent import SENT
 from apps.common.sent_forms import new_number
 
 register = template.Library()
