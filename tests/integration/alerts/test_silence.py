@@ -349,7 +349,7 @@ def test_rule_that_breaks_is_one_line_of_the_log_and_a_problem(
     """As long as it is broken by the same: each round would be four lines a minute."""
     late("well", channels=[channel()])
     broken = late("foreign")
-    AlertRule.objects.filter(pk=broken.pk).update(kind="of_another_release")
+    AlertRule.objects.filter(pk=broken.pk).update(kind="later_kind")
     for _ in range(20):
         sweeps.evaluate()
         due.advance(seconds=15)
