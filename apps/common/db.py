@@ -140,7 +140,7 @@ def apart(what: str) -> Iterator[Tried]:
         if connection.in_atomic_block and is_retryable(error):
             raise
         tried.error = line_of_error(error)
-        if logged_lately.is_new((what, tried.error), tried.error):
+        if logged_lately.add((what, tried.error), tried.error):
             logger.exception("%s failed; the others go on", what)
 
 

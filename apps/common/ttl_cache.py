@@ -36,8 +36,8 @@ class TTLCache(Generic[ValueT]):
         self._values[key] = value, until
         return value
 
-    def is_new(self, key: Hashable, value: ValueT) -> bool:
-        """Whether there is no value in the cache; there is one from now on."""
+    def add(self, key: Hashable, value: ValueT) -> bool:
+        """Keep the value unless there is one; returns whether there was none."""
         is_new = False
 
         def make() -> ValueT:

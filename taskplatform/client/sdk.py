@@ -2014,8 +2014,8 @@ def _sendable(text: str, limit: int = _MAX_MESSAGE) -> str:
 
 
 def _begin_of(text: str, most: int) -> str:
-    """As many of the first characters as whole words have: a part of a secret might not be masked
-    as one."""
+    """As many of the first characters as whole words have, as the server cuts texts: a part of a
+    secret might not be masked as one."""
     if len(text) <= most:
         return text
     # A word that is longer is cut.
