@@ -181,3 +181,25 @@ def test_benchmark_that_is_ended_leaves_no_web_server(
 
     eventually(lambda: not processes_with(variable))
     assert benchmark.process.wait(STOP_SECONDS) == 130
+
+
+@pytest.mark.long
+@pytest.mark.mariadb
+def test_bare_views_stand_beside_dispatch_and_workers_over_http(
+    start: Callable[..., RunningProcess], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Each in a web server of its own."""
+    wanted = {
+        "dispatch": {"pull over HTTP", "callback over HTTP", "empty answer"},
+        "workers": {"hold + settle over HTTP, one by one", "empty hold beside an empty DRF view"},
+    }
+    for area, names in wanted.items():
+        with subtests.test(area=area):
+            command = [sys.executable, "manage.py", "benchmark", area, "http", "--quick", "--json"]
+            whole = os.environ["DATABASE_URL"]
+            benchmark = start(*command, TMPDIR=str(tmp_path), DATABASE_URL=whole)
+            assert benchmark.process.wait(300) == 0, benchmark.output
+            lines = [line for line in benchmark.output.splitlines() if line.startswith("{")]
+            figures = {each["figure"]: each for each in map(json.loads, lines)}
+            assert names <= figures.keys()
+            assert all(figures[name]["baseline"] > 0 for name in names)

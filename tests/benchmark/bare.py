@@ -27,7 +27,6 @@ from rest_framework.response import Response  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 
 from apps.common import ids  # noqa: E402
-from taskplatform.rsgi import Application  # noqa: E402
 from tests.benchmark.statements import Statement, replay  # noqa: E402
 
 STATEMENTS: dict[str, list[Statement]] = {
@@ -59,4 +58,8 @@ class Trivial(APIView):
 
 
 urlpatterns = [path("trivial/", Trivial.as_view()), path("<str:name>/", bare)]
+
+# It loads these addresses as soon as it is imported.
+from taskplatform.rsgi import Application  # noqa: E402
+
 application = Application(get_wsgi_application(), threads=4, trusted=[])
