@@ -158,23 +158,20 @@ def insertions(
 ) -> Iterator[Statement]:
     """The statements of `insert_values`."""
     if rows:
-        columns, constants, long = _columns_of(model, names)
-        insert = f"INSERT INTO {table(model)} ({columns}) "
-        is_once = _can_write_once() and model._meta.pk.attname in names
+        insert, one, constants, long = _insertion_of(model, names)
         for some in _short_enough(rows, long):
-            if is_once and len(some) >= _MANY:
+            if len(some) >= _MANY and _can_write_once(model, names):
                 select, values = _with_what_differs(some, constants)
                 yield insert + select, values
             else:
-                one = f"({', '.join([*['%s'] * len(names), *constants])})"
                 values = list(chain.from_iterable(some))
                 yield f"{insert}VALUES {', '.join([one] * len(some))}", values
 
 
-def _can_write_once() -> bool:
+def _can_write_once(model: type[models.Model], names: tuple[str, ...]) -> bool:
     """Whether a WITH takes rows of values. Where the database makes the ids, MariaDB would lock
     them for all that such a statement takes."""
-    return not is_mysql()
+    return model._meta.pk.attname in names and not is_mysql()
 
 
 def _with_what_differs(
@@ -216,11 +213,11 @@ def _short_enough(
 
 
 @functools.cache
-def _columns_of(
+def _insertion_of(
     model: type[models.Model], names: tuple[str, ...]
-) -> tuple[str, list[str], list[int]]:
-    """The columns that are filled, the constants that the last of them take, and the places of
-    those with long texts."""
+) -> tuple[str, str, list[str], list[int]]:
+    """An INSERT up to its rows, one row in it, the constants that its last columns take, and the
+    places of those with long texts."""
     fields = _columns(model)
     left_out = {
         field: _constant(field)
@@ -231,9 +228,11 @@ def _columns_of(
         if not constant:
             raise TypeError(f"{field} has no constant default; name it among the columns")
     columns = ", ".join(_quoted(field) for field in [*(fields[n] for n in names), *left_out])
+    constants = [*left_out.values()]
     return (
-        columns,
-        [*left_out.values()],
+        f"INSERT INTO {table(model)} ({columns}) ",
+        f"({', '.join([*['%s'] * len(names), *constants])})",
+        constants,
         [place for place, name in enumerate(names) if _is_long(fields[name])],
     )
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import cache, partial
 
 from apps.common import clock
 from apps.common.errors import FieldError, refusal
@@ -54,7 +53,7 @@ def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldErro
     known = type_snapshots({job.type for job in jobs}) if jobs else {}
     if bounds.types is not None:
         known = {name: type_ for name, type_ in known.items() if name in bounds.types}
-    names = cache(partial(names_within, bounds))
+    names = _names_if_asked(jobs, known, bounds)
     found, cost = [], 0
     for job in jobs:
         type_ = known.get(job.type)
@@ -97,7 +96,7 @@ def check(
     """Raise one error that lists what is wrong with the jobs, or with the first of them."""
     found: list[FieldError] = []
     cost = 0
-    users, names = _users_of(jobs, bounds), cache(partial(names_within, bounds))
+    users, names = _users_of(jobs, bounds), _names_if_asked(jobs, known, bounds)
     for position, job in enumerate(jobs):
         type_ = known.get(job.type)
         wrong = list(_faults(job, type_, bounds, users, now, names))
@@ -125,12 +124,12 @@ def _faults(
     bounds: Bounds,
     users: set[str] | None,
     now: datetime,
-    names: Callable[[], list[str]],
+    names: Sequence[str],
     *,
     is_brief: bool = False,
 ) -> Iterator[FieldError]:
     if type_ is None:
-        yield unknown_type(job.type, names())
+        yield unknown_type(job.type, names)
     elif bounds is not PLATFORM and registry.is_closed(job.type, type_.handler):
         message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
         yield FieldError("type", "invalid", Message(message, name=job.type))
@@ -148,6 +147,13 @@ def _faults(
         yield from number_faults("unique_for", job.unique_for, 1, most)
     if type_ is not None:
         yield from type_faults(job, type_, is_context=is_context, is_brief=is_brief)
+
+
+def _names_if_asked(
+    jobs: Sequence[Submission], known: dict[str, TypeSnapshot], bounds: Bounds
+) -> list[str]:
+    """The names that errors about unknown types suggest."""
+    return [] if all(job.type in known for job in jobs) else names_within(bounds)
 
 
 def names_within(bounds: Bounds) -> list[str]:

@@ -20,7 +20,7 @@ from apps.common.db import (
 )
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
-from apps.common.rows import MAX_LETTERS, insert_values, insertions, letters_of
+from apps.common.rows import insert_values, insertions
 from apps.jobs.conf import conf
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules.order import order_key, score_key
@@ -61,9 +61,9 @@ _COLUMNS = (
     "created_at",
     "limit_id",
 )
-ID, TYPE, _UNIQUE_KEY, _CONTEXT, _STAGE, STATUS, _PRIORITY, LIMIT = map(
+ID, TYPE, _UNIQUE_KEY, _STAGE, STATUS, _PRIORITY, LIMIT = map(
     _COLUMNS.index,
-    ("id", "type", "unique_key", "context", "stage", "status", "priority", "limit_id"),
+    ("id", "type", "unique_key", "stage", "status", "priority", "limit_id"),
 )
 # Columns that only some jobs have: follow-ups, those that are part of something, those that keep
 # their key, those of one host.
@@ -187,14 +187,15 @@ def _run_at(job: Submission, now: datetime) -> datetime:
 def _insert(rows: list[Row], columns: tuple[str, ...], beside: Sequence[Statement]) -> None:
     """All rows, and what these statements write, or nothing; one statement needs no transaction of
     its own for that."""
-    if len(rows) > MAX_AT_ONCE or letters_of(row[_CONTEXT] for row in rows) > MAX_LETTERS:
+    statements = [*insertions(Job, columns, rows)] if len(rows) <= MAX_AT_ONCE else []
+    if len(statements) != 1:
         _insert_together(rows, columns, beside)
         return
     try:
         if beside:
-            execute_all([*insertions(Job, columns, rows), *beside])
+            execute_all([*statements, *beside])
         else:
-            insert_values(Job, columns, rows)
+            execute(*statements[0])
     except DatabaseError as error:
         if connection.in_atomic_block or not is_retryable(error):
             raise

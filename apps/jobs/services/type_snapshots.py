@@ -57,7 +57,7 @@ def type_snapshots(
     if (
         cached is None
         or now - cached.read_at >= max_age
-        or _are_new(set(names or ()) - {*cached.types})
+        or _are_new([name for name in names or () if name not in cached.types])
     ):
         rows = fetch(_select())
         if cached is not None and rows == cached.rows:
