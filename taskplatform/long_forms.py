@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponseBase
 
-from apps.common.api.addresses import is_for_programs
+from apps.common.api.addresses import pages_only
 from apps.common.api.parsers import declares_more
 from apps.common.api.problems import by_status, error_response
 from taskplatform import sign_ins
@@ -19,6 +19,7 @@ MAX_BYTES = 3 * 1024 * 1024
 _FORM = "application/x-www-form-urlencoded"
 
 
+@pages_only
 class LongFormMiddleware:
     """Sends those who have not signed in to do so, before a long form of theirs is read.
 
@@ -31,7 +32,7 @@ class LongFormMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         path = request.path_info
-        if is_for_programs(path) or not declares_more(request.META, sign_ins.MAX_BYTES):
+        if not declares_more(request.META, sign_ins.MAX_BYTES):
             return self.get_response(request)
         if path == str(settings.LOGIN_URL):
             return error_response(request, sign_ins.too_large())

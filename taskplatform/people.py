@@ -25,6 +25,7 @@ from django.http.response import HttpResponseBase
 from apps.access.models import Limited
 from apps.common import clock
 from apps.common.acting import acting, actor
+from apps.common.api.addresses import pages_only
 from apps.common.models import Preference, SavedView
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
@@ -38,6 +39,7 @@ MAX_NAME = 128
 SETTINGS = ("username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser")
 
 
+@pages_only
 class PeopleMiddleware:
     """Notes what a signed-in person changes of people, and which files they take along."""
 

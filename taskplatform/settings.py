@@ -115,13 +115,13 @@ MIDDLEWARE = [
     "apps.common.sessions.SessionMiddleware",
     "apps.common.api.middleware.LanguageMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.common.sessions.PersonMiddleware",
     "taskplatform.long_forms.LongFormMiddleware",
     "apps.common.api.middleware.ZoneMiddleware",
     "taskplatform.people.PeopleMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "apps.common.admin.page_messages.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "axes.middleware.AxesMiddleware",
+    "taskplatform.sign_ins.AxesMiddleware",
 ]
 ROOT_URLCONF = "taskplatform.urls"
 WSGI_APPLICATION = "taskplatform.wsgi.application"

@@ -9,12 +9,15 @@ import copy
 import logging
 from typing import Any
 
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.sessions import middleware
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.exceptions import SessionInterrupted
 from django.db import router, transaction
 from django.http import HttpRequest, HttpResponse
+
+from apps.common.api.addresses import pages_only
 
 logger = logging.getLogger(__name__)
 _NOTHING = object()
@@ -59,6 +62,7 @@ class SessionStore(db.SessionStore):
         return stored
 
 
+@pages_only
 class SessionMiddleware(middleware.SessionMiddleware):
     """Answers also when the session has ended meanwhile: somebody has signed out in another tab.
 
@@ -71,3 +75,8 @@ class SessionMiddleware(middleware.SessionMiddleware):
         except SessionInterrupted:
             logger.info("the session ended before %s was answered", request.path)
             return response
+
+
+@pages_only
+class PersonMiddleware(AuthenticationMiddleware):
+    """Django's, for pages: who has signed in."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from django.contrib.messages import middleware
 from django.contrib.messages.storage.session import SessionStorage
 from django.http import HttpResponseBase
+
+from apps.common.api.addresses import pages_only
 
 # Of htmx, and of our own scripts.
 _SCRIPTS = ("HX-Request", "X-Requested-With")
 _KEY = "message:"
+
+
+@pages_only
+class MessageMiddleware(middleware.MessageMiddleware):
+    """Django's, for pages."""
 
 
 class PageMessages(SessionStorage):

@@ -143,6 +143,18 @@ def test_answer_to_a_program_is_no_page(client: Client) -> None:
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.django_db
+def test_program_passes_by_the_sessions_and_messages_of_people(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    for address in ("/page/", "/admin/page/", "/api/v1/page/", "/asyncflow/nothing/"):
+        with subtests.test(address=address):
+            request = admin_client.get(address).wsgi_request
+            is_page = address.endswith("/page/") and "/api/" not in address
+            found = [hasattr(request, name) for name in ("session", "user", "_messages")]
+            assert found == [is_page] * 3
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_program_without_tls_is_refused_and_not_redirected(
     client: Client, settings: Any, method: str
