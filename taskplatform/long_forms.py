@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponseBase
 
-from apps.common.api.addresses import pages_only
+from apps.common.addresses import pages_only
 from apps.common.api.parsers import declares_more
 from apps.common.api.problems import by_status, error_response
 from taskplatform import sign_ins

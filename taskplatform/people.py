@@ -25,7 +25,7 @@ from django.http.response import HttpResponseBase
 from apps.access.models import Limited
 from apps.common import clock
 from apps.common.acting import acting, actor
-from apps.common.api.addresses import pages_only
+from apps.common.addresses import pages_only
 from apps.common.models import Preference, SavedView
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope

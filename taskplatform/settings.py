@@ -121,7 +121,7 @@ MIDDLEWARE = [
     "taskplatform.people.PeopleMiddleware",
     "apps.common.admin.page_messages.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "taskplatform.sign_ins.AxesMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "taskplatform.urls"
 WSGI_APPLICATION = "taskplatform.wsgi.application"

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from axes import middleware
 from axes.backends import AxesStandaloneBackend
 from django.conf import settings
 from django.core import signing
@@ -25,7 +24,6 @@ from django.utils.crypto import get_random_string
 from apps.access import throttles
 from apps.access.conf import conf
 from apps.access.rules.clients import Rate
-from apps.common.api.addresses import pages_only
 from apps.common.api.parsers import declares_more
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
@@ -97,11 +95,6 @@ def remember(request: HttpRequest, response: HttpResponseBase) -> None:
         httponly=True,
         samesite="Lax",
     )
-
-
-@pages_only
-class AxesMiddleware(middleware.AxesMiddleware):  # type: ignore[misc]
-    """That of axes, for pages."""
 
 
 class Backend(AxesStandaloneBackend):  # type: ignore[misc]

@@ -9,7 +9,7 @@ class AsyncflowConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.asyncflow import checks
-        from apps.common.api import addresses
+        from apps.common import addresses
 
         addresses.register_programs("/asyncflow/")
         register(checks.check_loopback)

@@ -17,7 +17,7 @@ from django.contrib.sessions.exceptions import SessionInterrupted
 from django.db import router, transaction
 from django.http import HttpRequest, HttpResponse
 
-from apps.common.api.addresses import pages_only
+from apps.common.addresses import pages_only
 
 logger = logging.getLogger(__name__)
 _NOTHING = object()

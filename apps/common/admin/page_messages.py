@@ -9,7 +9,7 @@ from django.contrib.messages import middleware
 from django.contrib.messages.storage.session import SessionStorage
 from django.http import HttpResponseBase
 
-from apps.common.api.addresses import pages_only
+from apps.common.addresses import pages_only
 
 # Of htmx, and of our own scripts.
 _SCRIPTS = ("HX-Request", "X-Requested-With")

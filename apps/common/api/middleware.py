@@ -18,8 +18,8 @@ from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
+from apps.common.addresses import is_for_programs, is_in_english
 from apps.common.api import http_metrics
-from apps.common.api.addresses import is_for_programs, is_in_english
 from apps.common.api.problems import (
     REFUSED,
     by_status,

@@ -29,7 +29,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from rest_framework import exceptions as drf
 
-from apps.common.api.addresses import is_in_english
+from apps.common.addresses import is_in_english
 from apps.common.db import is_retryable, refers_to_nothing
 from apps.common.errors import (
     Conflict,
