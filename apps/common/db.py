@@ -127,9 +127,9 @@ logged_lately: TTLCache[str] = TTLCache(3600.0, most=1000)
 
 
 @contextmanager
-def apart(what: str) -> Iterator[Tried]:
+def apart(what: str, *, but: tuple[type[Exception], ...] = ()) -> Iterator[Tried]:
     """Handle one row of many: an error is logged, so that the others have their turn; the same one
-    again an hour later.
+    again an hour later. Errors of these types `but` are raised.
 
     Inside a transaction an error is raised if the whole must be repeated; others need a savepoint.
     """
@@ -137,7 +137,7 @@ def apart(what: str) -> Iterator[Tried]:
     try:
         yield tried
     except Exception as error:
-        if connection.in_atomic_block and is_retryable(error):
+        if isinstance(error, but) or (connection.in_atomic_block and is_retryable(error)):
             raise
         tried.error = line_of_error(error)
         if logged_lately.add((what, tried.error), tried.error):

@@ -9,9 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from django.db import DatabaseError
 from django.urls import reverse
 
 from apps.common.admin.display import duration_of
+from apps.common.db import apart
+from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.services.types import names_among
@@ -184,11 +187,13 @@ class RuleWatch(Watch):
 
 
 class WatchResult(NamedTuple):
-    """The findings of a watch, each with its sentence; `unknown` is why it could not look."""
+    """The findings of a watch, each with its sentence; `unknown` is why it could not look, which
+    is a fault of the watch itself if `is_broken`."""
 
     watch: Watch
     findings: list[Reading]
     unknown: Message | None = None
+    is_broken: bool = False
 
 
 def visible_findings(found: WatchResult, may: Callable[[str], bool]) -> WatchResult | None:
@@ -199,19 +204,33 @@ def visible_findings(found: WatchResult, may: Callable[[str], bool]) -> WatchRes
 
 
 def look(watch: Watch, sheet: FactSheet, *, has_snoozed: bool = False) -> WatchResult:
-    """Look once, by the watch's own limit; snoozed findings are returned only if `has_snoozed`."""
+    """Look once, by the watch's own limit; snoozed findings are returned only if `has_snoozed`.
+
+    One that stumbles, over a value that a person wrote by SQL, takes no other with it.
+    """
     try:
-        wrong: dict[str, list[Reading]] = {}
-        for each in watch.read(sheet):
-            is_wanted = has_snoozed or each.snoozed_until is None
-            if is_wanted and each.value is not None and watch.limit.is_passed(each.value):
-                wrong.setdefault(each.kind, []).append(each)
-        # Many of one kind leave room for those of another.
-        read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
+        with apart(f"the check {watch.key}", but=(DatabaseError, NotKnown)) as tried:
+            return WatchResult(watch, _findings(watch, sheet, has_snoozed=has_snoozed))
     except NotKnown as error:
         return WatchResult(watch, [], error.why)
+    why = _(
+        "The check “{title}” fails, so nobody hears of what it watches: {error}",
+        title=watch.title,
+        error=redact(tried.error),
+    )
+    return WatchResult(watch, [], why, is_broken=True)
+
+
+def _findings(watch: Watch, sheet: FactSheet, *, has_snoozed: bool) -> list[Reading]:
+    wrong: dict[str, list[Reading]] = {}
+    for each in watch.read(sheet):
+        is_wanted = has_snoozed or each.snoozed_until is None
+        if is_wanted and each.value is not None and watch.limit.is_passed(each.value):
+            wrong.setdefault(each.kind, []).append(each)
+    # Many of one kind leave room for those of another.
+    read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
     names = names_of(each.subject for each in read if not each.text)
-    return WatchResult(watch, [_worded(watch, each, names.get(each.subject, "")) for each in read])
+    return [_worded(watch, each, names.get(each.subject, "")) for each in read]
 
 
 def _worded(watch: Watch, read: Reading, name: str) -> Reading:

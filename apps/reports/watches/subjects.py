@@ -21,7 +21,7 @@ JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
 # A schedule whose jobs fail, and one whose last run made none.
 SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
 SINK, ERROR, TEMPLATE, INBOX = "sink", "error", "template", "inbox"
-BEAT = "beat"
+BEAT, CHECK = "beat", "check"
 FLOW_RUN = "flow_run"
 # Kinds of subjects in the database, which have no page.
 TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
@@ -91,6 +91,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             lambda *_of: f"{reverse('governance')}#sweeps",
         ),
     ),
+    CHECK: (Way("common.view_sweeplease", _("Checks"), lambda *_of: reverse("governance")),),
     BEAT: (
         Way("common.view_sweeplease", _("Sweeps"), lambda *_of: f"{reverse('governance')}#sweeps"),
     ),

@@ -6,7 +6,7 @@ The strip on the home page and the menu read this one list, each limited to what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
@@ -14,13 +14,19 @@ from typing import NamedTuple
 from django.utils.translation import get_language
 
 from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.common.ttl_cache import TTLCache
 from apps.reports.models import Problem
 from apps.reports.services import problems
 from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import SEVERITIES, Reading, Watch, look
+from apps.reports.watches.base import SEVERITIES, WARNING, Reading, Watch, look
+from apps.reports.watches.subjects import CHECK
 
+# What stands in place of the findings of a watch that stumbles.
+_BROKEN = Watch(
+    key="broken_check", title=_("All checks can look"), read=lambda _sheet: (), severity=WARNING
+)
 # How long a trouble without a known beginning stays seen.
 _SEEN_FOR = timedelta(hours=24)
 
@@ -67,7 +73,7 @@ def troubles() -> list[Trouble]:
 def read(sheet: FactSheet) -> list[Trouble]:
     """The troubles of the moment, worst first, then by the newest beginning; also those in whose
     place another trouble stands."""
-    seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
+    seen = [pair for watch in WATCHES for pair in _readings(watch, sheet)]
     remarks = problems.by_name((watch.key, each.subject) for watch, each in seen)
     rows = [
         _trouble(watch, each, remarks.get((watch.key, each.subject)), sheet.now)
@@ -76,8 +82,13 @@ def read(sheet: FactSheet) -> list[Trouble]:
     return sorted(rows, key=_rank)
 
 
-def _readings(watch: Watch, sheet: FactSheet) -> Sequence[Reading]:
-    return look(watch, sheet, has_snoozed=True).findings if watch.severity else ()
+def _readings(watch: Watch, sheet: FactSheet) -> Iterator[tuple[Watch, Reading]]:
+    if not watch.severity:
+        return
+    found = look(watch, sheet, has_snoozed=True)
+    yield from ((watch, each) for each in found.findings)
+    if found.is_broken and found.unknown is not None:
+        yield _BROKEN, Reading(CHECK, watch.key, text=found.unknown)
 
 
 def _trouble(watch: Watch, read: Reading, remark: Problem | None, now: datetime) -> Trouble:

@@ -19,8 +19,8 @@ from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
 from apps.reports.admin import governance
-from apps.reports.watches import WATCHES
-from apps.reports.watches.base import NotKnown, Reading, Watch
+from apps.reports.watches import WATCHES, troubles
+from apps.reports.watches.base import WARNING, NotKnown, Reading, Watch
 from apps.reports.watches.tables import FIXED
 from tests import factories
 from tests.frozen import FrozenClock
@@ -135,3 +135,29 @@ def test_metrics_count_the_findings(
     metrics = client.get("/metrics").content.decode()
     assert 'taskplatform_findings{detector="G7"} 1.0' in metrics
     assert 'taskplatform_findings{detector="G5"} 0.0' in metrics
+
+
+def test_check_that_stumbles_takes_no_other_with_it(
+    admin_client: Client, client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Governance, home and metrics go on; its error is said there, without secrets."""
+
+    def read(_sheet: Any) -> Any:
+        raise ValueError("token=s3cr3t-9f2c")
+
+    settings.EMBEDDED = True
+    stumbles = Watch(key="G5", title=Message("Sinks get"), read=read, severity=WARNING)
+    watches = [stumbles, *(each for each in WATCHES if each.key in {"G7", "paused"})]
+    for module in (governance, metrics, troubles):
+        monkeypatch.setattr(module, "WATCHES", watches)
+    said = "The check “Sinks get” fails, so nobody hears of what it watches: ValueError: token="
+
+    page = text_of(admin_client.get(URL))
+    assert f"not known {said}" in page
+    assert "No job of type idle has come for 90 days." in page
+    home = text_of(admin_client.get("/admin/"))
+    assert said in home
+    assert "s3cr3t" not in page + home
+    figures = client.get("/metrics").content.decode()
+    assert 'detector="G7"} 1.0' in figures
+    assert 'detector="G5"' not in figures
