@@ -17,7 +17,7 @@ import pytest
 from django.db import connection, transaction
 
 from apps.common import clock
-from apps.common.db import fetch, table
+from apps.common.db import fetch, table, transactional
 from apps.common.errors import Conflict
 from apps.jobs.models import Job, KeyState
 from apps.jobs.services import admission, control, types
@@ -203,14 +203,17 @@ def test_limits_hold_while_processes_die(tmp_path: Path) -> None:
         time.sleep(0.02)
         return time.monotonic() < since + seconds
 
+    # Its transaction may be the one that a deadlock ends.
+    @transactional
+    def submit_together(many: list[int]) -> None:
+        if random.random() < 0.1:
+            transaction.on_commit(die)
+        submit_many([Submission("mail", {"customer": each}) for each in many])
+
     def submitted() -> None:
         if not has_time():
             return
-        many = random.choices(range(keys), k=10)
-        with transaction.atomic():
-            if random.random() < 0.1:
-                transaction.on_commit(die)
-            submit_many([Submission("mail", {"customer": each}) for each in many])
+        submit_together(random.choices(range(keys), k=10))
 
     def worked() -> None:
         held = take(20, by=Holder(f"w:{os.getpid()}", "w"))
