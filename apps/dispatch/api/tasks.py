@@ -17,19 +17,17 @@ from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer, NoContent
 from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.filtering import RowFilter
-from apps.common.zones import parse_zone
+from apps.dispatch.api.rule_body import RuleBody, ZoneName
 from apps.dispatch.api.shapes import (
     ArchivedTaskOut,
     OnceTaskActOut,
     OnceTaskOut,
     RotateTaskActOut,
     RotateTaskOut,
-    require,
     task_field,
 )
 from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
-from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
 from apps.dispatch.services import archive, availability, executors, tasks, templates, validation
 from apps.dispatch.services.filtered import (
     ArchivedTaskFilters,
@@ -87,39 +85,6 @@ class TaskBody(StrictSerializer):
         if name == "start_at":
             options["required"] = False
         return task_field(self.model, name, **options)
-
-
-class EveryMinutesBody(StrictSerializer):
-    every_minutes = Integer(min_value=MINUTES[0], max_value=MINUTES[1])
-
-
-class EveryDaysBody(StrictSerializer):
-    every_days = Integer(min_value=DAYS[0], max_value=DAYS[1])
-    at = Text(max_length=8, help_text="Local time of day: 09:30 or 09:30:00.")
-
-
-class CronBody(StrictSerializer):
-    cron = Text(max_length=100, help_text="Five fields: 0 9 * * 1-5")
-
-
-class RuleBody(StrictSerializer):
-    """Exactly one of every_minutes, every_days with at, and cron."""
-
-    shapes = (EveryMinutesBody, EveryDaysBody, CronBody)
-
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        rule = super().to_internal_value(data)
-        require(parse_rule, rule, field="rule")
-        return rule
-
-
-class ZoneName(Text):
-    """The name of a time zone."""
-
-    def to_internal_value(self, data: Any) -> str:
-        name = super().to_internal_value(data)
-        require(parse_zone, name, field="time_zone")
-        return name
 
 
 class RotateTaskBody(TaskBody):

@@ -20,7 +20,7 @@ from apps.common.api.paging import KeysetPage, PageQuery
 from apps.common.api.serializer_fields import Choice, Instant, Integer, JsonObject, Name, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer, NoContent
-from apps.dispatch.api.tasks import RuleBody, ZoneName
+from apps.dispatch.api.rule_body import RuleBody, ZoneName
 from apps.jobs.models import Bounds
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_NAME, MAX_REASON
