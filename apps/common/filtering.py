@@ -13,7 +13,7 @@ from apps.common.json import path as json_path
 from apps.common.json.path import Condition
 from apps.common.messages import Message as _
 from apps.common.messages import wire_time
-from apps.common.readers import is_key, read_instant, read_integer, read_number
+from apps.common.readers import is_key, read_day, read_instant, read_integer, read_number
 
 MAX_IDS = 1_000
 MAX_TEXT = 200
@@ -151,14 +151,9 @@ def instant(value: Any) -> datetime:
 def day(value: Any) -> date:
     """A day of the calendar."""
     try:
-        found = date.fromisoformat(str(value))
-        if not 1970 <= found.year <= 2200:
-            raise ValueError(value)
-    except ValueError as error:
-        raise ValueError(
-            _("{text} is not a day; write for example 2026-03-31.", text=str(value)[:40])
-        ) from error
-    return found
+        return read_day(str(value))
+    except Invalid as error:
+        raise ValueError(error.detail) from error
 
 
 def midnight(zone: tzinfo, later: int) -> Callable[[Any], datetime]:

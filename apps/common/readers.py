@@ -6,7 +6,7 @@ write instead; times say it themselves.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
@@ -55,7 +55,20 @@ def read_integer(text: str) -> int | None:
     return int(text) if _as_integer(text) else None
 
 
-# --- times ----------------------------------------------------------------------------------------
+# --- days and times -------------------------------------------------------------------------------
+def read_day(text: str) -> date:
+    """A day of the calendar, from 1970 to 2200; Invalid for any other text."""
+    try:
+        found = date.fromisoformat(text)
+        if not 1970 <= found.year <= 2200:
+            raise ValueError(text)
+    except ValueError as error:
+        raise Invalid(
+            _("{text} is not a day; write for example 2026-03-31.", text=text[:40])
+        ) from error
+    return found
+
+
 def read_instant(text: str, zone: tzinfo | None = None) -> datetime:
     """The instant, in UTC, of a time with an offset.
 

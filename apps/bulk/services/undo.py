@@ -17,6 +17,7 @@ from apps.common.errors import Conflict
 from apps.common.filtering import RowFilter
 from apps.common.messages import Message as _
 from apps.common.verbs import Undo, Verb
+from apps.dispatch.rules.plan import ONCE, ROTATE
 from apps.jobs.models import Bounds
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import is_offered, is_undoable, late
@@ -24,7 +25,7 @@ from apps.journal.services.undo import is_offered, is_undoable, late
 # Rows of one transaction; and those that an act on ticked rows has at most.
 BATCH, MAX_ROWS = 100, 1000
 REASON = _("Undo")
-_KINDS = {"once": "once-tasks", "rotate": "rotate-tasks"}
+_KINDS = {ONCE: "once-tasks", ROTATE: "rotate-tasks"}
 
 
 @dataclass(frozen=True)

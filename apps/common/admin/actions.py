@@ -103,10 +103,15 @@ class ReasonAction:
     # Reports the number of rows, as ngettext_lazy("%d job cancelled.", "%d jobs cancelled."), or
     # makes the sentence of what the method has returned for each row.
     done: Any = None
-    # What it does, if bulk runs do it, too: one that can be undone is reported beside its undo.
+    # What it does, if bulk runs do it, too: it says whether that is dangerous, and one that can be
+    # undone is reported beside its undo.
     verb: Verb | None = None
     act: Act = field(init=False)
     do_not_call_in_templates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.verb is not None:
+            self.is_dangerous = self.verb.is_dangerous
 
     def __call__(self, act: Act) -> Callable[..., Any]:
         """Make the method an action of Django's lists."""

@@ -327,6 +327,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         ),
         icon="undo",
         offered=_is_open,
+        verb=verbs.VERBS[verbs.RELEASE],
     )
     def release(self, row: Dispatch, *, reason: str, actor: str) -> bool:
         if row.state == Dispatch.State.RELEASED:
@@ -343,6 +344,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         ),
         icon="timer_off",
         offered=_is_open,
+        verb=verbs.VERBS[verbs.EXPIRE],
     )
     def expire(self, row: Dispatch, *, reason: str, actor: str) -> bool:
         if row.state == Dispatch.State.EXPIRED:
@@ -358,8 +360,8 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             "gets this occurrence again."
         ),
         icon="cancel",
-        is_dangerous=True,
         offered=_is_open,
+        verb=verbs.VERBS[verbs.CANCEL],
     )
     def cancel(self, row: Dispatch, *, reason: str, actor: str) -> bool:
         if row.state == Dispatch.State.CANCELLED:

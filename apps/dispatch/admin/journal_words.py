@@ -11,6 +11,7 @@ from apps.common.admin.display import translate
 from apps.common.errors import Invalid
 from apps.dispatch.admin.tasks import MODE_WORDS
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.dispatch.rules.plan import ONCE, ROTATE
 from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
 from apps.dispatch.services.archive import OVER
@@ -18,7 +19,7 @@ from apps.dispatch.services.ending import OVERDUE
 from apps.journal.admin.words import CHANGED, Event, pages_by_name, register
 from apps.journal.models import JournalEntry, Source
 
-_task_page = pages_by_name({"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"})
+_task_page = pages_by_name({ONCE: "dispatch_oncetask", ROTATE: "dispatch_rotatetask"})
 # Of people, groups and templates, which entries call by their kind alone.
 _OTHER_PAGES = {
     "executor": "dispatch_executor",

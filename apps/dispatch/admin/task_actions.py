@@ -145,7 +145,6 @@ def copy(
     permission="mark_deleted",
     question=_("They are never handed out again and kept for their history."),
     icon="delete",
-    is_dangerous=True,
     offered=lambda task: task.status != Task.Status.DELETED,
     at_once=True,
     verb=_VERBS[verbs.DELETE],

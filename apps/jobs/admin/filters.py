@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -24,10 +24,10 @@ from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.filtersets import Choice, Key, RowFilters
 from apps.common.readers import read_key
 from apps.jobs.admin.job_columns import MAX_ERROR
-from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
 from apps.jobs.rules import transitions
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services import living
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
 from apps.jobs.services.parts import parts
@@ -171,11 +171,8 @@ ARCHIVED_FILTERS = (
 
 
 def _in_state(rows: Any, _name: str, state: str) -> Any:
-    """The workers in the state that their list shows: offline are those that left, that are missed,
-    and that do not call though they take work."""
-    is_silent = Q(last_heartbeat_at__lte=clock.now() - conf.JOB_WORKER_SILENCE)
-    is_away = is_silent & Q(state=Worker.State.ACTIVE, is_quiet=False)
-    is_offline = Q(state=Worker.State.GONE) | is_silent & Q(promises_beats=True) | is_away
+    """The workers in the state that their list shows."""
+    is_offline = living.offline(clock.now())
     if state == Worker.State.GONE:
         return rows.filter(is_offline)
     if state == Worker.State.DRAINING:

@@ -270,7 +270,6 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         ),
         done=_cancelled_words,
         icon="cancel",
-        is_dangerous=True,
         offered=_is_cancellable,
         verb=verbs.VERBS[verbs.CANCEL],
     )
@@ -304,7 +303,6 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         question=_("The job counts as succeeded without running."),
         done=ngettext_lazy("%d job marked as done.", "%d jobs marked as done."),
         icon="task_alt",
-        is_dangerous=True,
         offered=may("mark_done"),
         verb=verbs.VERBS[verbs.MARK_DONE],
     )

@@ -90,6 +90,14 @@ def _lost(numbers: Sequence[int], since: datetime) -> set[int]:
     return {number for number, entry in last.items() if entry.event == LOST}
 
 
+def offline(now: datetime) -> Q:
+    """The workers that pages call offline, as `is_there` and `is_lost` say it of one: those that
+    left, that are missed, and that do not call though they take work."""
+    is_silent = Q(last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE)
+    is_away = is_silent & Q(state=Worker.State.ACTIVE, is_quiet=False)
+    return Q(state=Worker.State.GONE) | is_silent & Q(promises_beats=True) | is_away
+
+
 def is_there(worker: Worker, now: datetime) -> bool:
     """Whether it has not left, and was heard of lately."""
     silence = now - worker.last_heartbeat_at

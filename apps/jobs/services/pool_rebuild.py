@@ -98,11 +98,9 @@ def rebuild(
 
 def rebuild_whole(*, pool: TypeSnapshot, items: Mapping[str, Score], actor: str) -> Rebuilt:
     """Make any number of keys the whole pool."""
-    keys = list(items)
     total, now = Rebuilt(), _Epoch(0, "")
-    for start in range(0, max(1, len(keys)), MAX_AT_ONCE):
-        some = {key: items[key] for key in keys[start : start + MAX_AT_ONCE]}
-        done, now = _add(pool, some, {}, now.number or None, now.stamp, actor)
+    for some in chunks([*items.items()], MAX_AT_ONCE) if items else [()]:
+        done, now = _add(pool, dict(some), {}, now.number or None, now.stamp, actor)
         for name in ("added", "held", "unchanged", "moved"):
             setattr(total, name, getattr(total, name) + getattr(done, name))
     _withdraw(pool, now, actor, total)

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.journal.admin.words import CHANGED, Event, register
 from apps.journal.models import Source
 from apps.schedules.models import Schedule
+from apps.schedules.services.make import BROKE
 
 register(
     Schedule,
@@ -39,5 +40,6 @@ register(
         "schedules": _("schedules"),
     },
     choices={"overlap": {"allow": _("allow"), "skip": _("skip")}},
+    messages=(BROKE,),
     pages={Source.SCHEDULE: lambda entry: "schedules_schedule" if entry.subject_id else ""},
 )

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import control, submit_rows
 from apps.jobs.services.type_snapshots import forget_type_snapshots
+from apps.journal.admin.words import reason_of
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule, ScheduleRun
 from apps.schedules.services import ends, make, schedules
@@ -162,7 +164,8 @@ def test_one_that_breaks_stops_no_other_and_is_in_trouble(
 
     assert runs_of(good) == [(at(1), True)]
     [entry] = JournalEntry.objects.timeline("schedule", bad.pk).filter(event="run_refused")
-    assert entry.error == str(make.BROKE)
+    with translation.override("zh-hans"):
+        assert reason_of(entry.error) == "创建作业时发生意外错误；原因见日志"
     assert bad.subject in caplog.text
     assert [each.schedule for each in ends.in_trouble(10)] == [bad.pk]
     nine.move_to(at(2))
