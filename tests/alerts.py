@@ -64,6 +64,15 @@ def evaluate() -> dict[str, int]:
     return dict(judging.evaluate())
 
 
+def sent() -> list[str]:
+    """The events of the deliveries, oldest first."""
+    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
+
+
+def only() -> Alert:
+    return Alert.objects.get()
+
+
 class Attempt:
     """What the handler reads of its context."""
 

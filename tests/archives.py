@@ -68,6 +68,8 @@ ARCHIVES = {
         *(housekeeping.ended, housekeeping.archived),
         lambda: housekeeping.purge()["dispatches"],
         lambda: housekeeping.purge()["archived_dispatches"],
-        *(dispatch_sweeps.roll, housekeeping.unite_archive, housekeeping.audit),
+        dispatch_sweeps.roll,
+        lambda: history.unite_archive("dispatch_archived"),
+        housekeeping.audit,
     ),
 }

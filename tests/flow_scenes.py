@@ -11,7 +11,7 @@ from apps.flows.services.advance import advance
 from apps.flows.services.start import start
 from apps.jobs.models import Job, JobType
 from tests import callback, factories
-from tests.flows import OLGA, job, jobs, ref, task, wait
+from tests.flows import OLGA, job, jobs, ref, run_of, task, wait
 from tests.jobs import end, job_type, take
 
 TYPES = ("price-recognise", "report-write")
@@ -69,10 +69,6 @@ def begun(key: str) -> FlowRun:
     prepare()
     params = {"shop": "Nanjing Road", "photos": 12}
     return run_of(start("price-round", params, key=key, by="admin:olga").id)
-
-
-def run_of(number: int) -> FlowRun:
-    return FlowRun.objects.get(pk=number)
 
 
 def at_work(

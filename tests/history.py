@@ -91,13 +91,13 @@ def where(number: int) -> list[str]:
     return [m._meta.db_table for m in (Job, ArchivedJob) if m.objects.filter(pk=number).exists()]
 
 
-def unite_archive() -> None:
+def unite_archive(table: str = "jobs_archived") -> None:
     """One partition, as `migrate` leaves the archive on MariaDB; nothing in it."""
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE TABLE jobs_archived")
-        cursor.execute("ALTER TABLE jobs_archived REMOVE PARTITIONING")
+        cursor.execute(f"TRUNCATE TABLE {table}")
+        cursor.execute(f"ALTER TABLE {table} REMOVE PARTITIONING")
         cursor.execute(
-            "ALTER TABLE jobs_archived PARTITION BY RANGE (id) "
+            f"ALTER TABLE {table} PARTITION BY RANGE (id) "
             "(PARTITION pmax VALUES LESS THAN MAXVALUE)"
         )
 

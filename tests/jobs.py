@@ -82,6 +82,13 @@ def take(
     return hold(holder=by, types=types, limit=limit, rotation=rotation)
 
 
+def ended(how: str, count: int, type_: str = "mail") -> None:
+    """So many jobs of the type that have ended in this way."""
+    jobs(count, type_)
+    for held in take(limit=count, types=(type_,)):
+        end(held, how)
+
+
 def held_jobs(count: int = 1, **settings: Any) -> list[HeldJob]:
     """Jobs of the type mail, which has these settings, that HERE has just held."""
     job_type(**settings)

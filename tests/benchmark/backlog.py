@@ -102,6 +102,12 @@ def cycle(types: Sequence[str], *, limit: int | None = None) -> int:
     return done
 
 
+def hold_rate() -> float:
+    """Jobs a second of a cycle over fresh ones of a type of its own."""
+    waiting(20 * BATCH, "other")
+    return 20 * BATCH / seconds_of(lambda: cycle(["other"]))
+
+
 def finish(held: Sequence[HeldJob]) -> None:
     """Settle the jobs as succeeded."""
     settle(outcomes=[Outcome(id=job.id, token=job.token, end="succeeded") for job in held])

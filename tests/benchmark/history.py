@@ -30,7 +30,7 @@ from apps.journal.services import carry
 from apps.journal.sweeps import TURN
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import backlog, finished, pages, people
-from tests.benchmark.backlog import BATCH, seconds_of
+from tests.benchmark.backlog import seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.finished import DAY
 from tests.benchmark.pages import Page, Visitor
@@ -108,7 +108,7 @@ def holds(run: RunOptions) -> Iterator[Figure]:
         bare = _rate_in(empty)
         begun = time.monotonic()
         for _still_moving in while_it_works(_move):
-            moving.append((_hold_rate(), bare))
+            moving.append((backlog.hold_rate(), bare))
         seconds += time.monotonic() - begun
     moved = _told_of() - before
     yield _beside(f"hold + settle beside {_size(run).live:,} ended jobs", beside, at_least=0.95)
@@ -130,7 +130,7 @@ def _rate_in(empty: Copy) -> float:
 
 def _usual_rate() -> float:
     """Not only the first one, for which the table has to be opened again after a rename."""
-    return median([_hold_rate() for _ in range(3)])
+    return median([backlog.hold_rate() for _ in range(3)])
 
 
 def _emptied() -> Copy:
@@ -138,12 +138,6 @@ def _emptied() -> Copy:
     if Job.objects.exists():
         raise CommandError("Measure holds first: there are jobs already.")
     return Copy(Job, "none")
-
-
-def _hold_rate() -> float:
-    """Jobs a second of a cycle over fresh ones of a type of its own."""
-    backlog.waiting(20 * BATCH, "other")
-    return 20 * BATCH / seconds_of(lambda: backlog.cycle(["other"]))
 
 
 def _told_of() -> int:

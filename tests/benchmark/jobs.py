@@ -225,15 +225,9 @@ def _hold_rates(empty: Copy) -> tuple[float, float]:
     rates: tuple[list[float], list[float]] = ([], [])
     for _ in range(15):
         with in_place(empty):
-            rates[0].append(_hold_rate())
-        rates[1].append(_hold_rate())
+            rates[0].append(backlog.hold_rate())
+        rates[1].append(backlog.hold_rate())
     return median(rates[0]), median(rates[1])
-
-
-def _hold_rate() -> float:
-    """Of a cycle over fresh jobs of a type of its own."""
-    backlog.waiting(20 * BATCH, "other")
-    return 20 * BATCH / seconds_of(lambda: backlog.cycle(["other"]))
 
 
 def _add_overdue() -> None:

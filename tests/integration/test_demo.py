@@ -29,7 +29,7 @@ from taskplatform.demo.work import work_at_hand
 from tests import callback
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def demo(*arguments: str, **options: Any) -> str:
@@ -102,7 +102,7 @@ class TestPlanning:
         assert demo("--fresh").startswith("Planned a round of 11 tasks for the shop 王府井店.\n")
         assert RotateTask.objects.count() == 4
 
-    def test_first_task_of_ann_is_the_one_addressed_to_her(self, frozen_clock: FrozenClock) -> None:
+    def test_first_task_of_ann_is_the_one_addressed_to_her(self) -> None:
         """S0.21: the greeting of `make run` pulls as her and must find work."""
         demo()
         assert hand_out(ANN).title == "Entrance photo, Nanjing Road"
@@ -129,9 +129,7 @@ class TestWorkAtHand:
         succeed(held, frozen_clock)
         assert held.title not in titles_at_hand()
 
-    def test_rotations_add_the_occurrences_that_their_misfire_rules_let_through(
-        self, frozen_clock: FrozenClock
-    ) -> None:
+    def test_rotations_add_the_occurrences_that_their_misfire_rules_let_through(self) -> None:
         """S0.9, S0.22: each with a stock of its own; of the paused one nothing."""
         demo()
         rotating = [title for title in titles_at_hand() if " at " in title]
@@ -196,9 +194,7 @@ class TestRefusals:
         settings.VAR_DIR = tmp_path
         return tmp_path
 
-    def test_wrong_option_is_one_clear_line(
-        self, frozen_clock: FrozenClock, subtests: pytest.Subtests
-    ) -> None:
+    def test_wrong_option_is_one_clear_line(self, subtests: pytest.Subtests) -> None:
         for arguments, words in [
             (["--clients", "0"], "--clients: '0' is not a whole number from 1 to 20"),
             (["--clients", "21"], "--clients: '21' is not a whole number"),
@@ -213,9 +209,7 @@ class TestRefusals:
                     demo(*arguments)
                 assert not OnceTask.objects.exists()
 
-    def test_no_server_says_how_to_start_one(
-        self, var_dir: Path, settings: Any, frozen_clock: FrozenClock
-    ) -> None:
+    def test_no_server_says_how_to_start_one(self, var_dir: Path, settings: Any) -> None:
         (var_dir / "demo_key").write_text("a.b\n")
         settings.PORT = 1
         with pytest.raises(CommandError, match=r"answers at http://127\.0\.0\.1:1\. .*same PORT"):

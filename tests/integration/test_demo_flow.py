@@ -29,7 +29,7 @@ from tests.flows import run_of, states
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, rescue
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 WHOLE = timedelta(weeks=6) + price_round.SO_FAR
 
@@ -107,16 +107,14 @@ def test_flow_is_planned_once_and_its_schedule_has_missed_nothing(
     assert (Flow.objects.count(), FlowRun.objects.count(), Worker.objects.count()) == (1, 7, 1)
 
 
-def test_round_is_refused_where_its_programs_are_run_otherwise(frozen_clock: FrozenClock) -> None:
+def test_round_is_refused_where_its_programs_are_run_otherwise() -> None:
     job_type(demo.RECOGNISE, handler="http_request")
     with pytest.raises(CommandError, match="play this one on a new platform"):
         demo.plan_flow()
     assert not Flow.objects.exists()
 
 
-def test_flow_of_an_earlier_demo_gets_its_next_version_and_that_of_an_operator_stays(
-    frozen_clock: FrozenClock,
-) -> None:
+def test_flow_of_an_earlier_demo_gets_its_next_version_and_that_of_an_operator_stays() -> None:
     demo.plan_flow()
     earlier = {"steps": demo.definition()["steps"][:2], "params": demo.definition()["params"]}
     for actor, versions in ((ACTOR, 3), ("admin:olga", 4)):
@@ -126,9 +124,7 @@ def test_flow_of_an_earlier_demo_gets_its_next_version_and_that_of_an_operator_s
     assert planned.created_by == "admin:olga"
 
 
-def test_reports_have_the_rounds_of_weeks_before_the_platform_ran(
-    frozen_clock: FrozenClock,
-) -> None:
+def test_reports_have_the_rounds_of_weeks_before_the_platform_ran() -> None:
     """What is added up so far begins today, and the rounds lie before it."""
     history.add_up_since(clock.now())
 

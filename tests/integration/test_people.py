@@ -130,9 +130,7 @@ def test_limits_are_told(admin_client: Client, olga: User) -> None:
     assert {"side": "executors"} in told
 
 
-def test_what_a_command_changes_is_of_the_shell_and_roles_of_a_migration_are_not_told(
-    db: None,
-) -> None:
+def test_what_a_command_changes_is_of_the_shell_and_roles_of_a_migration_are_not_told() -> None:
     with acting("shell"):
         User.objects.create_user("nora", email="nora@shop.example")
         call_command("migrate", verbosity=0)

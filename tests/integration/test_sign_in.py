@@ -28,7 +28,7 @@ def few(settings: Any) -> None:
     cache.clear()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def olga(db: None) -> User:
     return User.objects.create_user("olga", password=PASSWORD, is_staff=True)
 
@@ -71,9 +71,7 @@ def use_up(name: str = "olga", start: int = 0) -> None:
         sign_in(Client(), name, "wrong", f"192.0.2.{number}")
 
 
-def test_name_waits_on_devices_where_it_never_signed_in(
-    client: Client, olga: User, frozen_clock: Any
-) -> None:
+def test_name_waits_on_devices_where_it_never_signed_in(client: Client, frozen_clock: Any) -> None:
     """Axes locks a name for one address; a thousand addresses are no thousand chances."""
     use_up()
 
@@ -87,7 +85,7 @@ def test_name_waits_on_devices_where_it_never_signed_in(
 
 
 def test_nobody_is_kept_out_of_a_device_where_they_signed_in(
-    client: Client, olga: User, frozen_clock: Any, settings: Any, subtests: Any
+    client: Client, frozen_clock: Any, settings: Any, subtests: Any
 ) -> None:
     settings.SIGN_IN_LIMIT = 6
     knows(client)
@@ -119,7 +117,7 @@ def test_nobody_is_kept_out_of_a_device_where_they_signed_in(
 
 
 def test_only_compared_passwords_count(
-    olga: User, frozen_clock: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+    frozen_clock: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not those of a form that is not complete, nor those that axes refuses."""
     settings.SIGN_IN_LIMIT = 8
@@ -146,7 +144,7 @@ def test_spellings_of_a_name_are_one_to_the_limit(frozen_clock: Any, subtests: A
             assert sign_in(Client(), name, "wrong", f"192.0.2.{10 + number}").status_code == 429
 
 
-def test_address_waits_for_every_name(client: Client, olga: User, frozen_clock: Any) -> None:
+def test_address_waits_for_every_name(client: Client, frozen_clock: Any) -> None:
     for number in range(3):
         sign_in(client, f"name-{number}", "wrong")
 
@@ -155,7 +153,7 @@ def test_address_waits_for_every_name(client: Client, olga: User, frozen_clock: 
 
 
 def test_refused_password_is_not_hashed(
-    client: Client, olga: User, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
+    client: Client, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
         sign_in(client, "olga", "wrong", "192.0.2.1")
@@ -165,7 +163,7 @@ def test_refused_password_is_not_hashed(
 
 
 def test_limit_is_asked_without_a_turn_and_without_counting(
-    client: Client, olga: User, frozen_clock: Any
+    client: Client, frozen_clock: Any
 ) -> None:
     """As the web server does, before the thread of the hashes."""
     knows(client)

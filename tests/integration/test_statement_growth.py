@@ -21,7 +21,7 @@ from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("frozen_clock")]
 
 MANY = 60
 
@@ -111,13 +111,13 @@ SWEEPS = {
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_of_jobs(name: str, frozen_clock: FrozenClock, monkeypatch: Any) -> None:
+def test_sweeps_of_jobs(name: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("apps.jobs.runner.scan._send", lambda *_task, **_sent: True)
     one, many = counted(*SWEEPS[name])
     assert many == one, f"{one} statements for one, {many} for {MANY}"
 
 
-def test_found_jobs_of_deleted_types_are_ended_and_no_others(frozen_clock: FrozenClock) -> None:
+def test_found_jobs_of_deleted_types_are_ended_and_no_others() -> None:
     """Whatever place their types have among the others."""
     for name in ("a", "b", "c", "d", "e"):
         factories.job(name)
@@ -130,14 +130,12 @@ def test_found_jobs_of_deleted_types_are_ended_and_no_others(frozen_clock: Froze
     assert memos[0] == "there is no job type a any more"
 
 
-def test_without_any_type_all_waiting_jobs_end(frozen_clock: FrozenClock) -> None:
+def test_without_any_type_all_waiting_jobs_end() -> None:
     of_deleted_types(3)
     assert sweeps.discard_exhausted() == 3
 
 
-def test_more_than_one_read_of_a_type_are_ended(
-    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_one_read_of_a_type_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.jobs.services.discard.MAX_READ", 2)
     monkeypatch.setattr("apps.jobs.services.discard.MAX_TOGETHER", 3)
     for _ in range(5):

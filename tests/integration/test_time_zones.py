@@ -22,10 +22,11 @@ from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
 PASSWORD = "correct horse battery"
+pytestmark = pytest.mark.usefixtures("frozen_clock")
 START = datetime(2026, 3, 2, 18, 30, tzinfo=UTC)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def olga(db: None) -> User:
     return User.objects.create_superuser("olga", password=PASSWORD)
 
@@ -56,7 +57,7 @@ def test_first_sign_in_takes_the_zone_of_the_browser_and_later_ones_leave_it(olg
     assert form["time_zone"] == "Asia/Shanghai"
 
 
-def test_zone_that_is_none_leaves_that_of_the_server(olga: User, subtests: pytest.Subtests) -> None:
+def test_zone_that_is_none_leaves_that_of_the_server(subtests: pytest.Subtests) -> None:
     for name in ["", "Mars/Olympus", "x" * 10_000, "../etc/passwd"]:
         with subtests.test(name=name):
             client = sign_in("olga", time_zone=name)
@@ -65,7 +66,7 @@ def test_zone_that_is_none_leaves_that_of_the_server(olga: User, subtests: pytes
                 assert client.get(reverse("preferences")).status_code == 200
 
 
-def test_two_people_read_one_instant_in_their_zones(olga: User, frozen_clock: FrozenClock) -> None:
+def test_two_people_read_one_instant_in_their_zones() -> None:
     User.objects.create_superuser("otto", password=PASSWORD)
     factories.once_task(factories.user("uid_ann"), start_at=START)
     shanghai = page_of_task(sign_in("olga", time_zone="Asia/Shanghai"))
@@ -79,7 +80,7 @@ def test_two_people_read_one_instant_in_their_zones(olga: User, frozen_clock: Fr
     assert timezone.get_current_timezone_name() == "UTC"
 
 
-def test_zone_is_chosen_on_a_page_and_holds_at_once(olga: User, frozen_clock: FrozenClock) -> None:
+def test_zone_is_chosen_on_a_page_and_holds_at_once(olga: User) -> None:
     factories.once_task(factories.user("uid_ann"), start_at=START)
     client = sign_in("olga")
     assert "2026-03-02 18:30:00 UTC" in page_of_task(client)
@@ -94,7 +95,7 @@ def test_zone_is_chosen_on_a_page_and_holds_at_once(olga: User, frozen_clock: Fr
     assert "UTC+1" in page_of_task(sign_in("olga", time_zone="Asia/Tokyo"))
 
 
-def test_zone_that_there_is_not_is_refused_with_the_nearest(olga: User) -> None:
+def test_zone_that_there_is_not_is_refused_with_the_nearest() -> None:
     client = sign_in("olga", time_zone="Europe/Berlin")
     answer = client.post(reverse("preferences"), {"time_zone": "Shanghai"})
     assert answer.status_code == 400
@@ -103,7 +104,7 @@ def test_zone_that_there_is_not_is_refused_with_the_nearest(olga: User) -> None:
 
 
 @pytest.mark.both
-def test_empty_zone_is_that_of_the_server_and_stays_so(olga: User) -> None:
+def test_empty_zone_is_that_of_the_server_and_stays_so() -> None:
     client = sign_in("olga", time_zone="Europe/Berlin")
     client.post(reverse("preferences"), {"time_zone": ""})
     assert Preference.objects.get().time_zone == ""
@@ -111,9 +112,7 @@ def test_empty_zone_is_that_of_the_server_and_stays_so(olga: User) -> None:
     assert Preference.objects.get().time_zone == ""
 
 
-def test_typed_times_are_of_the_zone_that_the_form_names(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
+def test_typed_times_are_of_the_zone_that_the_form_names() -> None:
     task = factories.once_task(factories.user("uid_ann"), start_at=START)
     client = sign_in("olga", time_zone="Asia/Shanghai")
     address = reverse("admin:dispatch_oncetask_change", args=[task.pk])
@@ -126,9 +125,7 @@ def test_typed_times_are_of_the_zone_that_the_form_names(
     assert task.start_at == datetime(2026, 3, 3, 1, tzinfo=UTC)
 
 
-def test_start_of_a_rotation_is_typed_and_shown_in_its_own_zone(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
+def test_start_of_a_rotation_is_typed_and_shown_in_its_own_zone() -> None:
     """As API and everybody else see it, whatever zone its planner is in."""
     factories.group("gid_shops", ["uid_ann"])
     client = sign_in("olga", time_zone="Europe/Berlin")
@@ -155,7 +152,7 @@ def test_start_of_a_rotation_is_typed_and_shown_in_its_own_zone(
 
 
 def test_start_of_a_schedule_is_typed_and_shown_in_its_own_zone(
-    olga: User, frozen_clock: FrozenClock, role_client: Callable[[str], Client]
+    role_client: Callable[[str], Client],
 ) -> None:
     factories.job_type()
     client = sign_in("olga", time_zone="Europe/Berlin")
@@ -173,9 +170,7 @@ def test_start_of_a_schedule_is_typed_and_shown_in_its_own_zone(
     assert "2026-03-05 01:00:00 UTC 09:00:00 UTC+8 Asia/Shanghai" in shown
 
 
-def test_rotation_shows_its_instants_in_its_own_zone_too(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
+def test_rotation_shows_its_instants_in_its_own_zone_too() -> None:
     task = factories.rotation(
         factories.user("uid_ann"),
         rule={"every_days": 1, "at": "02:00"},
@@ -197,9 +192,7 @@ def test_rotation_shows_its_instants_in_its_own_zone_too(
         assert "02:00:00 UTC+1 Europe/Berlin" in text, address
 
 
-def test_times_of_accounts_and_sign_ins_are_shown_as_all_others(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
+def test_times_of_accounts_and_sign_ins_are_shown_as_all_others(olga: User) -> None:
     client = sign_in("olga", time_zone="Asia/Kolkata")
     for address in (
         reverse("admin:auth_user_changelist"),
@@ -211,9 +204,7 @@ def test_times_of_accounts_and_sign_ins_are_shown_as_all_others(
         assert "UTC+0530" not in page
 
 
-def test_days_of_filters_and_the_overview_name_the_zone_too(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
+def test_days_of_filters_and_the_overview_name_the_zone_too(frozen_clock: FrozenClock) -> None:
     factories.job_type()
     client = sign_in("olga", time_zone="Asia/Shanghai")
     assert "Created Asia/Shanghai" in text_of(client.get(reverse("admin:jobs_job_changelist")))

@@ -27,12 +27,10 @@ from tests.integration.access.admin_pages import (
 from tests.integration.access.conftest import START, Call, bearer
 from tests.pages import english_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
-def test_form_makes_a_client_whose_key_works(
-    admin_client: Client, call: Call, frozen_clock: FrozenClock
-) -> None:
+def test_form_makes_a_client_whose_key_works(admin_client: Client, call: Call) -> None:
     response = admin_client.post(
         ADD,
         form_of(
@@ -102,9 +100,7 @@ def test_people_and_groups_of_a_key_are_picked(admin_client: Client) -> None:
     assert ApiClient.objects.get().executors == ["gid_a", "uid_b", "uid_c"]
 
 
-def test_bad_input_is_refused_by_the_form(
-    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
-) -> None:
+def test_bad_input_is_refused_by_the_form(admin_client: Client, subtests: pytest.Subtests) -> None:
     for changes in (
         {"name": ""},
         {"name": "x" * 101},
@@ -127,9 +123,7 @@ def test_bad_input_is_refused_by_the_form(
     assert not ApiClient.objects.exists()
 
 
-def test_form_saved_unchanged_writes_nothing(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_form_saved_unchanged_writes_nothing(admin_client: Client) -> None:
     client, _ = make(executors=["gid_a", "uid_b"], expires_at=START.replace(month=4, microsecond=9))
 
     assert admin_client.post(page_of(client), form_of(client)).status_code == 302
@@ -140,9 +134,7 @@ def test_form_saved_unchanged_writes_nothing(
     assert JournalEntry.objects.count() == 1
 
 
-def test_form_changes_what_was_edited_and_logs_it(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_form_changes_what_was_edited_and_logs_it(admin_client: Client) -> None:
     """I55: one entry with who, before and after."""
     client, key = make(rate="10/s")
 
@@ -218,9 +210,7 @@ def test_search_finds_parts_of_name_and_id_and_bears_any_term(
             assert response.context["cl"].result_count == found
 
 
-def test_history_shows_every_change_with_who_and_why(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_history_shows_every_change_with_who_and_why(admin_client: Client) -> None:
     client, _ = make()
     client = services.edit_client(client, rate="10/s", version=1, actor="admin:bob")
     services.rotate(client, actor="admin:bob")

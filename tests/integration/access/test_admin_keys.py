@@ -15,7 +15,6 @@ from apps.access.models import ApiClient
 from apps.dispatch.models import OperatorScope
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.frozen import FrozenClock
 from tests.integration.access.admin_pages import (
     ADD,
     LIST,
@@ -28,12 +27,10 @@ from tests.integration.access.admin_pages import (
     rotate_page_of,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
-def test_key_is_on_the_answer_to_the_form_and_nowhere_else(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_key_is_on_the_answer_to_the_form_and_nowhere_else(admin_client: Client) -> None:
     made = admin_client.post(ADD, form_of())
     client = ApiClient.objects.get()
     first = key_on(made)
@@ -58,9 +55,7 @@ def test_key_is_on_the_answer_to_the_form_and_nowhere_else(
     assert client.previous_hash not in seen
 
 
-def test_rotation_shows_the_new_key_and_keeps_the_old_one(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_rotation_shows_the_new_key_and_keeps_the_old_one(admin_client: Client) -> None:
     client, old = make()
     assert b"version" in admin_client.get(rotate_page_of(client)).content
 
@@ -75,9 +70,7 @@ def test_rotation_shows_the_new_key_and_keeps_the_old_one(
     assert (entry.actor, entry.reason) == ("admin:admin", "yearly")
 
 
-def test_rotation_ends_the_old_key_at_once_when_asked_to(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_rotation_ends_the_old_key_at_once_when_asked_to(admin_client: Client) -> None:
     client, old = make()
 
     response = admin_client.post(
@@ -88,7 +81,7 @@ def test_rotation_ends_the_old_key_at_once_when_asked_to(
     assert "still works" not in response.content.decode()
 
 
-def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
+def test_rotation_sent_twice_rotates_once(admin_client: Client) -> None:
     client, _ = make()
     sent = {"version": 1, "keep_old": "24", "reason": "yearly"}
     shown = key_on(admin_client.post(rotate_page_of(client), sent))
@@ -130,9 +123,7 @@ def test_rotation_of_an_unknown_row_is_nowhere(
             assert admin_client.get(url).status_code == 404
 
 
-def test_revocation_asks_for_a_reason_and_closes_the_key(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_revocation_asks_for_a_reason_and_closes_the_key(admin_client: Client) -> None:
     """I55, I60: also from the list, for many at once; those revoked before are skipped."""
     client, key = make()
     other, other_key = make()

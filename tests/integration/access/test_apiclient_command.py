@@ -11,10 +11,9 @@ from django.core.management import CommandError, call_command
 from apps.access import services
 from apps.access.models import ApiClient
 from apps.journal.models import JournalEntry
-from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def run(*arguments: str) -> str:
@@ -23,9 +22,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_create_prints_exactly_one_line_and_its_key_works(
-    call: Call, frozen_clock: FrozenClock
-) -> None:
+def test_create_prints_exactly_one_line_and_its_key_works(call: Call) -> None:
     printed = run(
         *("create", "Shop scanners", "--scope", "read", "--scope", "pull"),
         *("--executor", "uid_a", "--executor", "gid_b", "--type", "mail"),
@@ -67,7 +64,7 @@ def test_create_with_a_mistake_says_what_is_wrong_and_makes_nothing(
     assert not ApiClient.objects.exists()
 
 
-def test_list_shows_every_client_and_no_secret(frozen_clock: FrozenClock) -> None:
+def test_list_shows_every_client_and_no_secret() -> None:
     _, key = services.create_client(
         name="Shop",
         scopes=["pull", "read"],
@@ -92,9 +89,7 @@ def test_list_shows_every_client_and_no_secret(frozen_clock: FrozenClock) -> Non
     assert not [text for text in hidden if text in "".join((heading, old, shop))]
 
 
-def test_rotate_prints_exactly_the_new_key_and_both_work(
-    call: Call, frozen_clock: FrozenClock
-) -> None:
+def test_rotate_prints_exactly_the_new_key_and_both_work(call: Call) -> None:
     client, old = services.create_client(name="Shop", scopes=["read"], actor="ada")
 
     printed = run("rotate", client.client_id)
@@ -104,7 +99,7 @@ def test_rotate_prints_exactly_the_new_key_and_both_work(
     assert [call(bearer(key)).status_code for key in (old, printed.strip())] == [200, 200]
 
 
-def test_revoke_closes_the_key(call: Call, frozen_clock: FrozenClock) -> None:
+def test_revoke_closes_the_key(call: Call) -> None:
     client, key = services.create_client(name="Shop", scopes=["read"], actor="ada")
 
     assert run("revoke", client.client_id) == f"{client.client_id} is revoked.\n"

@@ -18,26 +18,12 @@ from apps.jobs.services import types
 from apps.reports.services.fact_sheet import FactSheet
 from apps.schedules.models import Schedule
 from tests import factories
-from tests.alerts import channel, evaluate, rule
+from tests.alerts import channel, evaluate, only, rule, sent
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, take
+from tests.jobs import ended, job_type, jobs
 from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
-
-
-def ended(how: str, count: int, type_: str = "mail") -> None:
-    jobs(count, type_)
-    for held in take(limit=count, types=(type_,)):
-        end(held, how)
-
-
-def sent() -> list[str]:
-    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
-
-
-def only() -> Alert:
-    return Alert.objects.get()
 
 
 @pytest.fixture

@@ -13,13 +13,12 @@ from apps.alerts.models import Delivery, ReportPlan
 from apps.jobs.models import JobScope
 from apps.schedules.models import ScheduleRun
 from tests.alerts import Attempt, Receiver, address, channel, report_plan
-from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
-def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client: Any) -> None:
+def test_report_is_planned_from_its_page(role_client: Any) -> None:
     client, made_channel = role_client("operator"), channel()
     page = client.get(reverse("report"), {"by": "host", "period": "7d", "zone": "Asia/Shanghai"})
     add = page.context["plan_url"]
@@ -38,16 +37,14 @@ def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client:
     assert "report source=job&by=host" in " ".join(shown.split())
 
 
-def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:
+def test_wrong_report_is_named_beside_its_field(role_client: Any) -> None:
     client = role_client("operator")
     form = form_of(client.get(address("reportplan", "add")), "query")
     answer = client.post(address("reportplan", "add"), {**form, "title": "x", "query": "by=colour"})
     assert "query" in answer.context["adminform"].form.errors
 
 
-def test_report_is_sent_by_one_click(
-    frozen_clock: FrozenClock, role_client: Any, site: Receiver
-) -> None:
+def test_report_is_sent_by_one_click(role_client: Any, site: Receiver) -> None:
     client = role_client("operator")
     owner = User.objects.get(username="operator")
     made = report_plan(owner, channels=[channel(url=site.url)])
@@ -64,9 +61,7 @@ def test_report_is_sent_by_one_click(
     assert client.get(reverse("admin:schedules_schedule_change", args=[made.pk])).url == page
 
 
-def test_plan_is_no_schedule_of_people(
-    frozen_clock: FrozenClock, admin_client: Any, api: Any
-) -> None:
+def test_plan_is_no_schedule_of_people(admin_client: Any, api: Any) -> None:
     """Whoever may plan jobs has no hand on what is sent with the rights of others."""
     made = report_plan(User.objects.create_superuser("owner"), channels=[channel()])
     acts = reverse("admin:schedules_schedule_act", args=["run_now"])
@@ -80,7 +75,7 @@ def test_plan_is_no_schedule_of_people(
     assert not ScheduleRun.objects.exists()
 
 
-def test_plan_is_paused_resumed_and_deleted(frozen_clock: FrozenClock, role_client: Any) -> None:
+def test_plan_is_paused_resumed_and_deleted(role_client: Any) -> None:
     client = role_client("operator")
     made = report_plan(User.objects.get(username="operator"), channels=[channel()])
     for act, status in (("pause", "paused"), ("resume", "active")):
@@ -96,7 +91,7 @@ def test_plan_is_paused_resumed_and_deleted(frozen_clock: FrozenClock, role_clie
     assert [*listed.context["cl"].result_list] == []
 
 
-def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_client: Any) -> None:
+def test_page_says_why_a_report_is_not_sent(role_client: Any) -> None:
     client = role_client("operator")
     gone = User.objects.create_user("gone", is_active=False)
     made = report_plan(User.objects.get(username="operator"), channels=[channel()])
@@ -106,9 +101,7 @@ def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_clie
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_report_page_leads_to_a_plan_for_who_may(
-    frozen_clock: Any, role_client: Any, role: str
-) -> None:
+def test_report_page_leads_to_a_plan_for_who_may(role_client: Any, role: str) -> None:
     client = role_client(role)
     assert bool(client.get(reverse("report")).context["plan_url"]) == (role == "operator")
     JobScope.objects.create(operator=User.objects.get(username=role), type="mail")

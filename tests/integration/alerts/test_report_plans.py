@@ -14,10 +14,10 @@ from apps.common.errors import Invalid
 from tests.alerts import channel, report_plan
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
-def test_whoever_saves_a_plan_owns_it(frozen_clock: FrozenClock, owner: User) -> None:
+def test_whoever_saves_a_plan_owns_it(owner: User) -> None:
     made = report_plan(owner)
     other = User.objects.create_user("bea", is_staff=True)
     other.groups.add(Group.objects.get(name="operator"))
@@ -49,7 +49,7 @@ def test_first_time_of_every_hour_is_in_an_hour(
 
 
 # --- what is refused ------------------------------------------------------------------------------
-def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest.Subtests) -> None:
+def test_wrong_values_are_named(owner: User, subtests: pytest.Subtests) -> None:
     for values, field, words in [
         ({"title": " "}, "title", "A title has 1 to 200 characters"),
         ({"query": "by=colour"}, "query", "by=colour is none of"),
@@ -70,9 +70,7 @@ def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest
             assert (error.field, words in str(error.message)) == (field, True)
 
 
-def test_rule_that_an_earlier_release_took_stays_until_it_is_changed(
-    frozen_clock: Any, owner: User
-) -> None:
+def test_rule_that_an_earlier_release_took_stays_until_it_is_changed(owner: User) -> None:
     made, odd = report_plan(owner), {"cron": "0 9 L/2 * *"}
     ReportPlan.objects.update(rule=odd)
     again: Any = {"version": made.version, "owner": owner, "actor": "admin:ann"}
@@ -85,9 +83,7 @@ def test_rule_that_an_earlier_release_took_stays_until_it_is_changed(
         report_plans.update_plan(plan=made, changes=changes, **again | {"version": made.version})
 
 
-def test_address_of_a_page_is_enough(
-    frozen_clock: Any, owner: User, subtests: pytest.Subtests
-) -> None:
+def test_address_of_a_page_is_enough(owner: User, subtests: pytest.Subtests) -> None:
     for text in [
         "https://tasks.example.org/admin/reports/?source=dispatch&by=executor&period=7d&zone=UTC",
         "?source=dispatch&by=executor&period=7d&zone=UTC#table",

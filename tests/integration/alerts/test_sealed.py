@@ -22,10 +22,9 @@ from apps.common.errors import Invalid
 from apps.common.sealed import PREFIX, Unreadable
 from apps.jobs.handlers import Retry
 from tests.alerts import Attempt, Receiver, address, channel
-from tests.frozen import FrozenClock
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 URL, SECRET = "https://alerts.example.org/hook/T0KEN?k=K3Y", "密钥 S3CRET"
 NEW_KEY = "another-key-of-tests" * 4
@@ -48,7 +47,7 @@ def rekey(settings: Any, *, keeps: bool) -> None:
 
 
 @pytest.mark.both
-def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path) -> None:
+def test_no_row_and_no_dump_holds_them(tmp_path: Path) -> None:
     made = channel(url=URL, secret=SECRET)
     services.update(made, {"language": "en"}, version=1, actor="test")
     send_test(made, actor="admin:olga")
@@ -72,9 +71,7 @@ def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path
 
 
 @pytest.mark.both
-def test_rows_of_earlier_releases_are_read_and_sealed_by_the_sweep(
-    frozen_clock: FrozenClock, settings: Any
-) -> None:
+def test_rows_of_earlier_releases_are_read_and_sealed_by_the_sweep(settings: Any) -> None:
     """Not by `migrate`, after which parts of the earlier release still send for a while."""
     channel(url=URL, secret=SECRET)
     settings.MAIL_HOST = "mail.example.org"
@@ -91,9 +88,7 @@ def test_rows_of_earlier_releases_are_read_and_sealed_by_the_sweep(
     assert services.seal_channels() == 0
 
 
-def test_new_key_opens_by_the_old_one_and_soon_without_it(
-    frozen_clock: FrozenClock, settings: Any
-) -> None:
+def test_new_key_opens_by_the_old_one_and_soon_without_it(settings: Any) -> None:
     channel(url=URL, secret=SECRET)
     rekey(settings, keeps=True)
     assert known() == (URL, SECRET)
@@ -105,7 +100,7 @@ def test_new_key_opens_by_the_old_one_and_soon_without_it(
 
 
 def test_without_its_key_a_channel_waits_says_why_and_loses_nothing(
-    frozen_clock: FrozenClock, settings: Any, site: Receiver, client: Client, admin_user: User
+    settings: Any, site: Receiver, client: Client, admin_user: User
 ) -> None:
     made = channel(url=f"{site.url}/T0KEN", secret=SECRET)
     old = settings.SECRET_KEY
@@ -128,9 +123,7 @@ def test_without_its_key_a_channel_waits_says_why_and_loses_nothing(
     assert Delivery.objects.get().state == "sent"
 
 
-def test_typed_anew_it_is_sealed_by_the_present_key(
-    frozen_clock: FrozenClock, settings: Any
-) -> None:
+def test_typed_anew_it_is_sealed_by_the_present_key(settings: Any) -> None:
     made = channel(url=URL, secret=SECRET)
     rekey(settings, keeps=False)
 
@@ -142,7 +135,7 @@ def test_typed_anew_it_is_sealed_by_the_present_key(
 
 @pytest.mark.both
 @pytest.mark.parametrize(("field", "most"), [("url", 1_000), ("secret", 200)])
-def test_too_long_ones_are_refused(frozen_clock: FrozenClock, field: str, most: int) -> None:
+def test_too_long_ones_are_refused(field: str, most: int) -> None:
     """On each database, before it is asked."""
     longest = {"url": "https://a.example/" + "x" * 982, "secret": "秘" * 200}
     channel("longest", **longest)

@@ -19,10 +19,9 @@ from apps.jobs.handlers import Fail, Retry
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule, use_mail_server
-from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def carry_out(attempt: int = 1) -> Any:
@@ -45,7 +44,7 @@ def firing(made: Any) -> None:
     evaluate()
 
 
-def test_webhook_gets_the_signed_message(frozen_clock: FrozenClock, site: Receiver) -> None:
+def test_webhook_gets_the_signed_message(site: Receiver) -> None:
     firing(channel(url=f"{site.url}/in?a=1", secret="s3cret"))
 
     carry_out()
@@ -65,9 +64,7 @@ def test_webhook_gets_the_signed_message(frozen_clock: FrozenClock, site: Receiv
     assert (delivery.state, delivery.code) == ("sent", 200)
 
 
-def test_busy_server_is_tried_again_until_the_last_attempt(
-    frozen_clock: FrozenClock, site: Receiver
-) -> None:
+def test_busy_server_is_tried_again_until_the_last_attempt(site: Receiver) -> None:
     site.answers = [(503, b"later")]
     firing(channel(url=site.url))
     with pytest.raises(Retry, match="later"):
@@ -81,9 +78,7 @@ def test_busy_server_is_tried_again_until_the_last_attempt(
     assert (delivery.state, delivery.code, delivery.answer) == ("failed", 503, "later")
 
 
-def test_other_side_names_when_to_try_again(
-    frozen_clock: FrozenClock, site: Receiver, subtests: pytest.Subtests
-) -> None:
+def test_other_side_names_when_to_try_again(site: Receiver, subtests: pytest.Subtests) -> None:
     """By both forms of RFC 9110, up to the longest delay; bots say so with a 200, too."""
     in_half_an_hour = format_datetime(datetime.now(UTC) + timedelta(minutes=30), usegmt=True)
     busy = b'{"errcode": 45009, "errmsg": "api freq out of limit"}'
@@ -108,7 +103,7 @@ def test_other_side_names_when_to_try_again(
                 assert caught.value.is_asked
 
 
-def test_unknown_code_of_a_bot_is_tried_three_times(frozen_clock: Any, site: Receiver) -> None:
+def test_unknown_code_of_a_bot_is_tried_three_times(site: Receiver) -> None:
     site.answers = [(200, b'{"errcode": 310000, "errmsg": "sign not match"}')]
     firing(channel(kind="dingtalk", url=f"{site.url}/robot/send?access_token=T0KEN", secret="S"))
     for attempt in (1, 2):
@@ -160,7 +155,7 @@ def test_test_says_what_it_is_and_is_tried_once(site: Receiver) -> None:
 
 
 # --- mail -----------------------------------------------------------------------------------------
-def test_mail_goes_to_all_recipients_in_two_forms(frozen_clock: Any, post: Mailbox) -> None:
+def test_mail_goes_to_all_recipients_in_two_forms(post: Mailbox) -> None:
     firing(channel(kind="mail", url="", recipients=["a@example.org", "b@example.org"]))
 
     carry_out()
@@ -174,9 +169,7 @@ def test_mail_goes_to_all_recipients_in_two_forms(frozen_clock: Any, post: Mailb
 @pytest.mark.parametrize(
     ("answer", "error"), [("451 greylisted", Retry), ("550 no such user", Fail)]
 )
-def test_mail_server_that_refuses(
-    frozen_clock: Any, post: Mailbox, answer: str, error: type[Exception]
-) -> None:
+def test_mail_server_that_refuses(post: Mailbox, answer: str, error: type[Exception]) -> None:
     post.to_recipient = answer
     firing(channel(kind="mail", url="", recipients=["a@example.org"]))
 
@@ -186,7 +179,7 @@ def test_mail_server_that_refuses(
     assert Delivery.objects.get().code == int(answer[:3])
 
 
-def test_mail_server_that_is_away_is_tried_again(frozen_clock: Any, settings: Any) -> None:
+def test_mail_server_that_is_away_is_tried_again(settings: Any) -> None:
     use_mail_server(settings, 1)
     made = channel(kind="mail", url="", recipients=["a@example.org"])
     firing(made)

@@ -15,13 +15,13 @@ from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event
 from apps.alerts.services import alerts, judging, notify, settings
 from apps.common import clock, tidy
 from apps.jobs.models import Job, JobType
-from tests.alerts import address, channel, evaluate, rule
+from tests.alerts import address, channel, evaluate, only, rule, sent
 from tests.caches import clear_caches
 from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import home, notices
 from tests.integration.reports.prometheus import samples
-from tests.jobs import end, job_type, jobs, take
+from tests.jobs import ended, job_type, jobs
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -46,14 +46,6 @@ def late(name: str = "late", **values: Any) -> AlertRule:
 def change(row: AlertRule, **changes: Any) -> None:
     row.refresh_from_db()
     settings.update(row, changes, version=row.version, actor="test")
-
-
-def sent() -> list[str]:
-    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
-
-
-def only() -> Alert:
-    return Alert.objects.get()
 
 
 # --- seen from outside ----------------------------------------------------------------------------
@@ -205,12 +197,6 @@ def test_page_of_an_alert_says_that_nobody_is_notified(
 
 
 # --- without data ---------------------------------------------------------------------------------
-def ended(how: str, count: int) -> None:
-    jobs(count)
-    for held in take(limit=count):
-        end(held, how)
-
-
 def test_too_few_ends_to_tell_end_no_alert(frozen_clock: FrozenClock) -> None:
     """The type fails as before, only more seldom."""
     job_type(max_attempts=1)

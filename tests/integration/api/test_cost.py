@@ -76,9 +76,7 @@ def test_wrong_follow_ups_are_told_where_until_that_has_cost_enough(
 
 
 @pytest.mark.both
-def test_all_letters_that_a_body_may_have_are_stored(
-    make_key: Callable[..., str], db: None
-) -> None:
+def test_all_letters_that_a_body_may_have_are_stored(make_key: Callable[..., str]) -> None:
     """Chinese takes twice as many bytes in the database as on the wire, which is more than a
     statement of MariaDB may have."""
     text = {"text": "字" * 80_000}

@@ -10,16 +10,14 @@ import pytest
 from tests import callback, factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("frozen_clock")]
 
 EXPLAIN = "/api/v1/explain/"
 NO_TASK = {"source": None, "task": None}
 DUE = "2026-03-02T10:00:00Z"
 
 
-def test_reasons_are_listed_with_sentence_and_instant(
-    api: ContractClient, frozen_clock: Any
-) -> None:
+def test_reasons_are_listed_with_sentence_and_instant(api: ContractClient) -> None:
     """S0.31: in English, whatever the caller's language."""
     alice = factories.user()
     task = factories.once_task(alice, lease_seconds=60)
@@ -51,7 +49,7 @@ def test_reasons_are_listed_with_sentence_and_instant(
     }
 
 
-def test_an_occurrence_can_be_named(api: ContractClient, frozen_clock: Any) -> None:
+def test_an_occurrence_can_be_named(api: ContractClient) -> None:
     task = factories.rotation(factories.user())
     query = {"executor": "uid_alice", "source": "rotate", "task": task.pk}
 
@@ -68,9 +66,7 @@ def test_an_occurrence_can_be_named(api: ContractClient, frozen_clock: Any) -> N
     ]
 
 
-def test_what_there_is_not_is_refused(
-    api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
-) -> None:
+def test_what_there_is_not_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
     factories.group("gid_sales")
     task = factories.once_task(factories.user())
     for changes, status, field in (
@@ -127,7 +123,7 @@ def test_without_a_task_all_are_grouped_by_their_first_reason(
     assert (answer["until"], answer["more"]) == (DUE, False)
 
 
-def test_all_tasks_are_those_that_the_key_is_bound_to(api_for: ApiFor, frozen_clock: Any) -> None:
+def test_all_tasks_are_those_that_the_key_is_bound_to(api_for: ApiFor) -> None:
     for name in ("gid_north", "gid_south"):
         factories.once_task(factories.group(name, ["uid_alice"]), name, status="paused")
     bound = api_for(executors=["gid_north"])

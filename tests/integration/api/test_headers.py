@@ -14,7 +14,7 @@ from tests.integration.api.contract import ApiFor, ContractClient
 from tests.integration.api.endpoints import ENDPOINTS
 from tests.integration.api.world import World
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("world")]
 
 EXECUTORS = "/api/v1/executors/"
 
@@ -33,7 +33,7 @@ def test_answers_are_not_stored_and_carry_their_id(world: World, api: ContractCl
 
 
 def test_request_id_that_is_none_is_replaced(
-    world: World, api: ContractClient, subtests: pytest.Subtests
+    api: ContractClient, subtests: pytest.Subtests
 ) -> None:
     """S0.26: nothing of the caller's own is written into logs as it is."""
     for given in ("", "a b", "x" * 65, "ä", "a\nb", "<script>"):
@@ -45,7 +45,7 @@ def test_request_id_that_is_none_is_replaced(
 
 
 class TestKeys:
-    def test_key_in_the_address_is_none(self, world: World, make_key: Callable[..., str]) -> None:
+    def test_key_in_the_address_is_none(self, make_key: Callable[..., str]) -> None:
         """I60: 401 without the header, an unknown parameter beside it."""
         key = make_key()
 
@@ -55,7 +55,7 @@ class TestKeys:
             assert (without.status_code, beside.status_code) == (401, 400)
             assert key not in without.content.decode() + beside.content.decode()
 
-    def test_failures_are_counted_by_the_real_address(self, world: World) -> None:
+    def test_failures_are_counted_by_the_real_address(self) -> None:
         """I60: claims of a proxy change nothing; 429 says how long to wait."""
         client = ContractClient("nobody-222222." + "x" * 43)
         statuses = []
@@ -82,7 +82,7 @@ def test_key_over_its_rate_is_answered_429(world: World, api_for: ApiFor) -> Non
         assert answer.headers["Retry-After"] == "60", endpoint
 
 
-def test_accept_is_not_asked(world: World, api: ContractClient, subtests: pytest.Subtests) -> None:
+def test_accept_is_not_asked(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.29: there is one form, for good answers and problems."""
     for accept in ("text/html", "application/xml", "*/*", "application/json;q=0", "", "x" * 9000):
         with subtests.test(accept=accept):
@@ -93,7 +93,7 @@ def test_accept_is_not_asked(world: World, api: ContractClient, subtests: pytest
             assert good.headers["Content-Type"] == "application/json"
 
 
-def test_language_is_english(world: World, api: ContractClient, subtests: pytest.Subtests) -> None:
+def test_language_is_english(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.29: programs read the same sentences everywhere."""
     body = {"title": "", "executor": "uid_alice"}
     plain = api.post("/api/v1/once-tasks/", body).json()["detail"]
@@ -104,9 +104,7 @@ def test_language_is_english(world: World, api: ContractClient, subtests: pytest
             assert answer.json()["detail"] == plain
 
 
-def test_foreign_host_is_refused(
-    world: World, api: ContractClient, subtests: pytest.Subtests
-) -> None:
+def test_foreign_host_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.29: as a problem like any other."""
     for host in ("evil.example", "127.0.0.1:8000@evil", "a" * 300, "\xff"):
         with subtests.test(host=host):

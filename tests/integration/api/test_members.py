@@ -14,21 +14,21 @@ pytestmark = pytest.mark.django_db
 MEMBERS = "/api/v1/executors/gid_sales/members/"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def sales(api: ContractClient) -> Executor:
     """A group of alice and bob, carol beside it."""
     factories.user("uid_carol")
     return factories.group(members=["uid_bob", "uid_alice"])
 
 
-def test_all_members_are_listed_sorted(api: ContractClient, sales: Executor) -> None:
+def test_all_members_are_listed_sorted(api: ContractClient) -> None:
     """S0.5."""
     answer = api.get(MEMBERS)
 
     assert (answer.status_code, answer.json()) == (200, {"members": ["uid_alice", "uid_bob"]})
 
 
-def test_post_adds_and_removes_and_returns_all(api: ContractClient, sales: Executor) -> None:
+def test_post_adds_and_removes_and_returns_all(api: ContractClient) -> None:
     """S0.5: an unknown user becomes an executor, a known one a member."""
     answer = api.post(MEMBERS, {"add": ["uid_new", "uid_carol"], "remove": ["uid_bob"]})
 
@@ -38,7 +38,7 @@ def test_post_adds_and_removes_and_returns_all(api: ContractClient, sales: Execu
     assert api.get("/api/v1/executors/uid_bob/").status_code == 200
 
 
-def test_repeat_changes_nothing(api: ContractClient, sales: Executor) -> None:
+def test_repeat_changes_nothing(api: ContractClient) -> None:
     """S0.5: a lost answer is asked for again."""
     body = {"add": ["uid_new"], "remove": ["uid_bob", "uid_nobody"]}
     first = api.post(MEMBERS, body)
@@ -50,9 +50,7 @@ def test_repeat_changes_nothing(api: ContractClient, sales: Executor) -> None:
     assert checksum() == before
 
 
-def test_bad_members_are_refused_as_a_whole(
-    api: ContractClient, sales: Executor, subtests: pytest.Subtests
-) -> None:
+def test_bad_members_are_refused_as_a_whole(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.5: all or nothing, the field and its position named."""
     before = checksum()
     for body, field in (
@@ -81,7 +79,7 @@ def test_bad_members_are_refused_as_a_whole(
             assert checksum() == before
 
 
-def test_thousand_members_at_once(api: ContractClient, sales: Executor) -> None:
+def test_thousand_members_at_once(api: ContractClient) -> None:
     """S0.5: the most that one request changes, new executors all of them."""
     added = [f"uid_{n:04}" for n in range(1000)]
 
@@ -91,7 +89,7 @@ def test_thousand_members_at_once(api: ContractClient, sales: Executor) -> None:
     assert api.get(MEMBERS).json()["members"] == members
 
 
-def test_users_have_no_members(api: ContractClient, sales: Executor) -> None:
+def test_users_have_no_members(api: ContractClient) -> None:
     """S0.5: only a group does."""
     path = "/api/v1/executors/uid_alice/members/"
 
@@ -131,7 +129,7 @@ class TestBoundKey:
         assert bound.get("/api/v1/executors/uid_bob/").status_code == 404
 
     @pytest.mark.both
-    def test_user_of_the_binding_can_be_added(self, sales: Executor, api_for: ApiFor) -> None:
+    def test_user_of_the_binding_can_be_added(self, api_for: ApiFor) -> None:
         """S0.5: bound to both, the key may join them."""
         both = api_for(executors=["gid_sales", "uid_carol"])
 

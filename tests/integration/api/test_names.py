@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.integration.api.contract import ContractClient, mistakes
-from tests.integration.api.world import World, checksum
+from tests.integration.api.world import checksum
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("world")]
 
 BASE = "/api/v1/"
 NUMBERS = ["0", "999999", "-1", "1.0", "x", "9223372036854775808", "9" * 4000, "9" * 5000, "１"]
@@ -53,9 +53,7 @@ UNKNOWN: list[tuple[str, list[str], list[tuple[str, str, Any]]]] = [
 ]
 
 
-def test_what_is_unknown_is_not_found(
-    world: World, api: ContractClient, subtests: pytest.Subtests
-) -> None:
+def test_what_is_unknown_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.3, S0.29: ids beyond 64 bits, too; nothing is changed, and the answer stays short."""
     before = checksum()
     for path, names, calls in UNKNOWN:
@@ -69,9 +67,7 @@ def test_what_is_unknown_is_not_found(
     assert checksum() == before
 
 
-def test_taken_name_is_refused(
-    world: World, api: ContractClient, subtests: pytest.Subtests
-) -> None:
+def test_taken_name_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
     """POST makes new rows only; a twin by case has another name."""
     before = checksum()
     for path, name, twin, fields, instead in (

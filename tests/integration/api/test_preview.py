@@ -10,12 +10,12 @@ import pytest
 from tests import callback, factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 ALICE = "/api/v1/executors/uid_alice/preview/"
 
 
-def test_items_are_in_hand_out_order(api: ContractClient, frozen_clock: Any) -> None:
+def test_items_are_in_hand_out_order(api: ContractClient) -> None:
     """S0.31: the open one first, then what is due, then onward for seven days."""
     group = factories.group("gid_sales", ["uid_alice"])
     alice = factories.member("uid_alice")
@@ -69,9 +69,7 @@ def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_
     assert [item["title"] for item in body["items"]] == ["1", "2"]
 
 
-def test_period_that_is_none_is_refused(
-    api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
-) -> None:
+def test_period_that_is_none_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
     factories.user()
     for query, field in (
         ({"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T10:00:00Z"}, "to"),
@@ -87,7 +85,7 @@ def test_period_that_is_none_is_refused(
             assert mistakes(answer) == [field]
 
 
-def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> None:
+def test_400_days_can_be_previewed(api: ContractClient) -> None:
     """S0.31: at most 1,000 items, and it says that there are more."""
     factories.rotation(factories.user(), rule={"every_minutes": 1})
 
@@ -99,7 +97,7 @@ def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> No
 
 @pytest.mark.both
 def test_titles_are_those_of_tasks_that_the_key_may_read(
-    api: ContractClient, api_for: ApiFor, frozen_clock: Any
+    api: ContractClient, api_for: ApiFor
 ) -> None:
     """The tasks of a group that the key is not bound to keep their places."""
     group = factories.group("gid_sales", ["uid_alice"])

@@ -35,7 +35,7 @@ def page_of(page: Any) -> str:
     return re.sub(r"\s+", " ", unescape(page.content.decode()))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def ended() -> None:
     """Jobs with neither host nor next run."""
     job_type()
@@ -43,7 +43,7 @@ def ended() -> None:
     jobs(2, status="succeeded", last_end="succeeded", held_at=now, finished_at=now)
 
 
-def test_column_without_a_value_is_left_out(admin_client: Client, ended: None) -> None:
+def test_column_without_a_value_is_left_out(admin_client: Client) -> None:
     assert headings(admin_client.get(JOBS)) == [
         *("number", "type", "status", "tries", "took", "age")
     ]
@@ -53,9 +53,7 @@ def test_column_without_a_value_is_left_out(admin_client: Client, ended: None) -
     ]
 
 
-def test_chosen_columns_are_shown_empty_or_not_and_the_number_always(
-    admin_client: Client, ended: None
-) -> None:
+def test_chosen_columns_are_shown_empty_or_not_and_the_number_always(admin_client: Client) -> None:
     page = admin_client.get(JOBS, {"_cols": "took,key,priority"})
     assert headings(page) == ["number", "key", "took", "priority"]
     assert "0 s" in text_of(page)
@@ -66,9 +64,7 @@ def test_chosen_columns_are_shown_empty_or_not_and_the_number_always(
     }
 
 
-def test_every_column_of_every_list_that_offers_some_can_be_drawn(
-    admin_client: Client, ended: None
-) -> None:
+def test_every_column_of_every_list_that_offers_some_can_be_drawn(admin_client: Client) -> None:
     archived()
     factories.once_task(factories.user("uid_ann"))
     pull.answer_pull("uid_ann")
@@ -81,7 +77,7 @@ def test_every_column_of_every_list_that_offers_some_can_be_drawn(
         assert exported.status_code == 200
 
 
-def test_form_sends_one_parameter_and_keeps_the_filters(admin_client: Client, ended: None) -> None:
+def test_form_sends_one_parameter_and_keeps_the_filters(admin_client: Client) -> None:
     answer: Any = admin_client.get(f"{JOBS}?_cols=key&_cols=took&status=succeeded")
     assert answer["Location"] == f"{JOBS}?_cols=key,took&status=succeeded"
     page = page_of(admin_client.get(answer["Location"]))
@@ -89,7 +85,7 @@ def test_form_sends_one_parameter_and_keeps_the_filters(admin_client: Client, en
     assert 'href="?status=succeeded">Usual columns' in page
 
 
-def test_form_without_a_tick_asks_for_the_number_alone(admin_client: Client, ended: None) -> None:
+def test_form_without_a_tick_asks_for_the_number_alone(admin_client: Client) -> None:
     """Without any parameter it would lead to the usual columns, or to the default view."""
     form = page_of(admin_client.get(JOBS))
     fixed = re.findall(r'<input type="hidden" name="_cols" value="(\w+)">', form)
@@ -98,16 +94,14 @@ def test_form_without_a_tick_asks_for_the_number_alone(admin_client: Client, end
 
 @pytest.mark.parametrize("address", [f"{JOBS}?_cols=nonsense", "/admin/jobs/worker/?_cols=x"])
 def test_unknown_column_is_named_and_the_usual_ones_are_shown(
-    admin_client: Client, ended: None, address: str
+    admin_client: Client, address: str
 ) -> None:
     page = admin_client.get(address)
     assert "This list has no column" in text_of(page)
     assert headings(page) == headings(admin_client.get(address.partition("?")[0]))
 
 
-def test_file_has_the_chosen_columns_and_all_without_a_choice(
-    admin_client: Client, ended: None
-) -> None:
+def test_file_has_the_chosen_columns_and_all_without_a_choice(admin_client: Client) -> None:
     def heads(query: str) -> list[str]:
         answer: Any = admin_client.get(f"{JOBS}export/{query}")
         return next(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
@@ -119,7 +113,7 @@ def test_file_has_the_chosen_columns_and_all_without_a_choice(
     assert len(heads("")) == len(heads("?_cols=nonsense")) > 15
 
 
-def test_columns_cost_no_statement(admin_client: Client, ended: None) -> None:
+def test_columns_cost_no_statement(admin_client: Client) -> None:
     admin_client.get(JOBS)
     usual = sent_by(lambda: admin_client.get(f"{JOBS}?type=mail"))
     names = "priority,user,stage,worker,submitted_by,scheduled_for,started,finished,took,order"

@@ -36,7 +36,7 @@ def tabs(client: Client, address: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def yard() -> None:
     for name, ready in (("mail", 3), ("web", 2)):
         job_type(name)
@@ -46,9 +46,7 @@ def yard() -> None:
     jobs(4, "mail", status="scheduled")
 
 
-def test_tabs_of_jobs_have_the_numbers_of_all_types_or_of_one(
-    admin_client: Client, yard: None
-) -> None:
+def test_tabs_of_jobs_have_the_numbers_of_all_types_or_of_one(admin_client: Client) -> None:
     assert [*tabs(admin_client, JOBS)] == [
         *("*All", "Scheduled 4", "Ready 5", "Running 2", "Failed 2", "Succeeded", "Cancelled")
     ]
@@ -60,7 +58,7 @@ def test_tabs_of_jobs_have_the_numbers_of_all_types_or_of_one(
     assert of_web["All"] == "?type=web"
 
 
-def test_number_of_a_tab_is_that_of_the_rows_behind_it(admin_client: Client, yard: None) -> None:
+def test_number_of_a_tab_is_that_of_the_rows_behind_it(admin_client: Client) -> None:
     for text, url in tabs(admin_client, JOBS).items():
         if number := re.search(r"\d+", text):
             rows = admin_client.get(JOBS + url).context["cl"].result_list
@@ -68,7 +66,7 @@ def test_number_of_a_tab_is_that_of_the_rows_behind_it(admin_client: Client, yar
 
 
 def test_further_filters_leave_the_tabs_without_numbers(
-    admin_client: Client, yard: None, subtests: pytest.Subtests
+    admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     for query in ["user=uid_ann", "q=mail-1", "from_day=2026-01-01", "lane=fast"]:
         with subtests.test(query=query):
@@ -79,7 +77,7 @@ def test_further_filters_leave_the_tabs_without_numbers(
 
 
 def test_many_rows_are_not_counted_to_the_end(
-    admin_client: Client, yard: None, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_head, "MAX_COUNTED", 3)
     for address in (JOBS, f"{JOBS}?type=mail"):
@@ -89,7 +87,7 @@ def test_many_rows_are_not_counted_to_the_end(
 
 
 def test_numbers_are_those_of_the_types_that_a_person_sees(
-    yard: None, role_client: Client, role_user: User
+    role_client: Client, role_user: User
 ) -> None:
     viewer = role_user("viewer")
     JobScope.objects.create(operator=viewer, type="web")
@@ -100,18 +98,18 @@ def test_numbers_are_those_of_the_types_that_a_person_sees(
 
 
 def test_person_limited_to_users_gets_no_numbers_of_jobs(
-    yard: None, role_client: Client, role_user: User
+    role_client: Client, role_user: User
 ) -> None:
     OperatorScope.objects.create(operator=role_user("viewer"), executor=factories.user("uid_al"))
     assert "Ready" in tabs(role_client("viewer"), JOBS)
 
 
-def test_numbers_of_all_types_take_one_statement(admin_client: Client, yard: None) -> None:
+def test_numbers_of_all_types_take_one_statement(admin_client: Client) -> None:
     sent = sent_by(lambda: admin_client.get(JOBS))
     assert len([sql for sql in sent if "COUNT(*)" in sql and "jobs_job" in sql]) == 1
 
 
-def test_totals_of_types_are_those_of_all_when_they_are_all(yard: None) -> None:
+def test_totals_of_types_are_those_of_all_when_they_are_all() -> None:
     for limit in (100, 3):
         assert counts.totals_of(["mail", "web"], limit) == counts.totals(limit)._asdict()
     assert {*counts.totals_of([], 3).values()} == {0}
@@ -119,7 +117,7 @@ def test_totals_of_types_are_those_of_all_when_they_are_all(yard: None) -> None:
 
 @pytest.mark.sqlite
 def test_states_with_too_many_jobs_to_sort_have_no_number_unless_it_is_known_to_be_large(
-    admin_client: Client, yard: None, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counts, "_MAX_SORTED", 4)
     jobs(1, "web", status="scheduled")

@@ -14,7 +14,7 @@ from apps.common.admin.changelist import MAX_PAGES, CountFreePaginator
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def groups() -> list[Group]:
     Group.objects.all().delete()
     return [Group.objects.create(name=f"g{n}") for n in range(7)]
@@ -27,7 +27,7 @@ def paginator_at(page: str, per_page: int = 3) -> Any:
 
 
 def test_page_knows_its_rows_and_whether_more_follow_from_one_statement(
-    groups: list[Group], django_assert_num_queries: Any, subtests: pytest.Subtests
+    django_assert_num_queries: Any, subtests: pytest.Subtests
 ) -> None:
     for page, count, names, has_more in [
         ("1", 4, ["g6", "g5", "g4"], True),
@@ -45,9 +45,7 @@ def test_page_knows_its_rows_and_whether_more_follow_from_one_statement(
             assert "COUNT" not in statements.captured_queries[0]["sql"]
 
 
-def test_page_beyond_the_rows_or_the_bound_is_refused(
-    groups: list[Group], subtests: pytest.Subtests
-) -> None:
+def test_page_beyond_the_rows_or_the_bound_is_refused(subtests: pytest.Subtests) -> None:
     for page in ["4", "50", str(MAX_PAGES + 1), "99999999"]:
         with subtests.test(page=page):
             paginator = paginator_at(page)
@@ -57,7 +55,7 @@ def test_page_beyond_the_rows_or_the_bound_is_refused(
                 paginator.page(int(page))
 
 
-def test_last_page_within_the_bound_offers_no_page_after_it(groups: list[Group]) -> None:
+def test_last_page_within_the_bound_offers_no_page_after_it() -> None:
     Group.objects.bulk_create([Group(name=f"n{n}") for n in range(MAX_PAGES)])
     paginator = paginator_at(str(MAX_PAGES), per_page=1)
 

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from itertools import count as counted
 from typing import Any
 
-from django.db import connection
-
 from apps.common import clock, ids
 from apps.common.leases import save_position
 from apps.common.rows import insert_rows
@@ -25,7 +23,7 @@ from apps.dispatch.services import retention
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.callback import take_next
+from tests.callback import finish, take_next
 
 # Ids of one millisecond, and occurrences a second apart.
 _apart = counted(1)
@@ -37,6 +35,15 @@ def purge() -> Counter[str]:
 
 def is_idle(executor: Executor) -> bool:
     return isinstance(take_next(executor), Nothing)
+
+
+def drain(executor: Executor) -> int:
+    """Pull and call back until nothing is due; how many there were."""
+    count = 0
+    while not is_idle(executor):
+        finish(executor)
+        count += 1
+    return count
 
 
 def audit() -> None:
@@ -115,17 +122,6 @@ def archived(count: int = 1, **columns: Any) -> list[int]:
     save_position(retention.SWEEP, {})
     purge()
     return numbers
-
-
-def unite_archive() -> None:
-    """One partition, as `migrate` leaves the archive on MariaDB; nothing in it."""
-    with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE TABLE dispatch_archived")
-        cursor.execute("ALTER TABLE dispatch_archived REMOVE PARTITIONING")
-        cursor.execute(
-            "ALTER TABLE dispatch_archived PARTITION BY RANGE (id) "
-            "(PARTITION pmax VALUES LESS THAN MAXVALUE)"
-        )
 
 
 def coming(**duration: float) -> datetime:

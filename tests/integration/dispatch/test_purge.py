@@ -15,15 +15,14 @@ from apps.common import clock
 from apps.common.models import SweepLease
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import archive, retention, tasks
-from apps.dispatch.services.pull import Nothing
 from apps.dispatch.sweeps import purge as sweep
 from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
-from tests import callback, factories
-from tests.callback import finish, take_next
+from tests import factories
+from tests.callback import finish
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import audit, coming, ended, purge
+from tests.integration.dispatch.housekeeping import audit, coming, drain, ended, purge
 
 OLGA = factories.OPERATOR
 
@@ -165,13 +164,6 @@ def busy(transactional_db: None, settings: Any) -> Iterator[list[Executor]]:
 @pytest.mark.mariadb
 def test_pulls_during_a_purge_go_on_unchanged(busy: list[Executor], racers: Any) -> None:
     """S0.8: sixteen clients drain a stock of 300 while the past goes from under them."""
-
-    def drain(executor: Executor) -> int:
-        count = 0
-        while not isinstance(answer := take_next(executor), Nothing):
-            callback.call_back(executor=executor, number=answer.pk, outcome="succeeded")
-            count += 1
-        return count
 
     race = racers([purge, *(lambda person=person: drain(person) for person in busy)])
     removed, *done = race.results

@@ -57,14 +57,7 @@ def test_stock_goes_out_exactly(racers: Any, times: int) -> None:
     task = factories.once_task(factories.group("gid_all", names), mode=mode, dispatch_times=times)
     people = [factories.member(name) for name in names]
 
-    def drain(executor: Executor) -> int:
-        count = 0
-        while not isinstance(taken := take_next(executor), Nothing):
-            callback.call_back(executor=executor, number=taken.pk, outcome="succeeded")
-            count += 1
-        return count
-
-    race = racers([lambda person=person: drain(person) for person in people])
+    race = racers([lambda person=person: housekeeping.drain(person) for person in people])
     assert sum(race.results) == times
     assert Stock.objects.get(task=task.pk).handed == times
     if mode == "multi":

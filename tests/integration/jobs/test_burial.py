@@ -27,6 +27,7 @@ from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.hold import running_under
 from apps.jobs.services.rescue import rescue_due
 from tests.jobs import drained, events_of, jobs, last_entry, row
+from tests.kills import die
 from tests.processes import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -101,10 +102,6 @@ def children() -> Iterator[Children]:
     for child in made.living:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def rescued() -> int:

@@ -22,8 +22,8 @@ DAY = Period(START, START + timedelta(days=1), ZoneInfo("UTC"))
 URL = reverse("report")
 
 
-def roll_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+def roll_up() -> int:
+    return rollup.roll_up(until=clock.now() + timedelta(minutes=1))
 
 
 def table(client: Client, **query: str) -> list[list[Cell]]:

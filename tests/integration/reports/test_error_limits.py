@@ -10,16 +10,16 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup, RollupBucket
 from apps.reports.rules import tally
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, LEVELS
-from apps.reports.services import error_groups, rollup
+from apps.reports.services import error_groups
 from apps.reports.services.entries import read_one
 from apps.reports.services.failures import failures
 from apps.reports.services.totals import rows_of, stored_rows
 from tests.frozen import FrozenClock
+from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import entry, utc, write
 from tests.pages import text_of
 
@@ -51,10 +51,6 @@ def fail(days: float, count: int, *, kinds: int = 12) -> None:
             for number in (int(kinds * chance.random() ** 2) for _ in range(count))
         )
     )
-
-
-def roll_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=5))
 
 
 def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:

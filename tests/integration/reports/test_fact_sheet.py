@@ -15,7 +15,7 @@ from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.services.last_minutes import Ends
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, take
+from tests.jobs import end, ended, job_type, jobs, take
 from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
@@ -25,19 +25,13 @@ def sheet() -> FactSheet:
     return fact_sheet.current_sheet()
 
 
-def ended(how: str, count: int) -> None:
-    jobs(count)
-    for held in take(limit=count):
-        end(held, how)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def mail() -> None:
     job_type(max_attempts=1)
 
 
 def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
-    monkeypatch: pytest.MonkeyPatch, mail: None
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fact_sheet.sheets, "seconds", 60.0)
     first = sheet()
@@ -51,9 +45,7 @@ def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
     assert len(statements) == 1
 
 
-def test_failures_count_before_and_after_they_are_added_up(
-    frozen_clock: FrozenClock, mail: None
-) -> None:
+def test_failures_count_before_and_after_they_are_added_up(frozen_clock: FrozenClock) -> None:
     ended("failed", 3)
     ended("succeeded", 1)
     assert sheet().ended_lately == {"mail": Ends(4, 3)}
@@ -67,7 +59,7 @@ def test_failures_count_before_and_after_they_are_added_up(
     assert sheet().ended_lately == {"mail": Ends(2, 2)}
 
 
-def test_cancelled_and_retried_jobs_are_no_failures(frozen_clock: FrozenClock, mail: None) -> None:
+def test_cancelled_and_retried_jobs_are_no_failures(frozen_clock: FrozenClock) -> None:
     job_type("often", max_attempts=3)
     jobs(1, "often")
     [held] = take(types=["often"])
@@ -77,7 +69,7 @@ def test_cancelled_and_retried_jobs_are_no_failures(frozen_clock: FrozenClock, m
 
 
 # --- what grows -----------------------------------------------------------------------------------
-def test_type_grows_while_more_jobs_come_than_end(frozen_clock: FrozenClock, mail: None) -> None:
+def test_type_grows_while_more_jobs_come_than_end(frozen_clock: FrozenClock) -> None:
     job_type("web")
     jobs(5)
     jobs(5, "web")
@@ -102,9 +94,7 @@ def test_type_grows_while_more_jobs_come_than_end(frozen_clock: FrozenClock, mai
     assert sheet().growing == {}
 
 
-def test_jobs_for_later_and_jobs_of_long_ago_do_not_grow(
-    frozen_clock: FrozenClock, mail: None
-) -> None:
+def test_jobs_for_later_and_jobs_of_long_ago_do_not_grow(frozen_clock: FrozenClock) -> None:
     jobs(5)
     frozen_clock.advance(minutes=7)
     jobs(3, run_at=clock.now() + timedelta(hours=1))
@@ -113,7 +103,7 @@ def test_jobs_for_later_and_jobs_of_long_ago_do_not_grow(
 
 
 def test_newest_jobs_stand_for_more_than_are_read(
-    frozen_clock: FrozenClock, mail: None, monkeypatch: pytest.MonkeyPatch
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20 jobs in each of three minutes and 10 ends: twice as many come as end."""
     monkeypatch.setattr(last_minutes, "MAX_SAMPLED", 30)
@@ -128,7 +118,7 @@ def test_newest_jobs_stand_for_more_than_are_read(
 
 
 def test_ready_jobs_are_counted_once_more_where_those_of_a_type_are_cut(
-    mail: None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job_type("web")
     monkeypatch.setattr(counts, "MAX_COUNTED", 3)

@@ -29,7 +29,7 @@ WEEK = Period(NOW - timedelta(days=7), NOW, ZoneInfo("UTC"))
 ENDS = [("succeeded", "open", "succeeded"), ("failed", "open", "failed")]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def crowd(frozen_clock: FrozenClock) -> None:
     """Forty people, some of them much busier than others."""
     frozen_clock.move_to(NOW)
@@ -54,9 +54,7 @@ def counts(found: Any) -> list[Any]:
     return [(row.group, row.total, *(getattr(row, name) for name in COUNTS)) for row in found.rows]
 
 
-def test_all_are_counted_and_the_busiest_have_times(
-    crowd: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_are_counted_and_the_busiest_have_times(monkeypatch: pytest.MonkeyPatch) -> None:
     full = summarise("dispatch", "executor", WEEK)
     assert (full.timed, len(full.rows)) == (None, 40)
     monkeypatch.setattr(rows, "MAX_READ", 150)
@@ -70,7 +68,7 @@ def test_all_are_counted_and_the_busiest_have_times(
 
 
 def test_page_has_times_of_the_first_and_csv_of_all(
-    admin_client: Client, crowd: None, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
     monkeypatch.setattr(rows, "MAX_READ", 150)
@@ -82,7 +80,7 @@ def test_page_has_times_of_the_first_and_csv_of_all(
 
 
 def test_limit_of_very_many_is_counted_by_the_database(
-    crowd: None, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+    monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
     seen = [f"uid_{n}" for n in range(30)]
     asked = {

@@ -16,7 +16,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.prometheus import samples
 from tests.jobs import job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def embedded(settings: Any) -> None:
     settings.EMBEDDED = True
 
 
-def test_jobs_are_counted_by_type_and_status(client: Client, frozen_clock: FrozenClock) -> None:
+def test_jobs_are_counted_by_type_and_status(client: Client) -> None:
     job_type()
     job_type("idle")
     jobs(5)
@@ -39,9 +39,7 @@ def test_jobs_are_counted_by_type_and_status(client: Client, frozen_clock: Froze
     assert said["jobs{status=ready,type=idle}"] == 0
 
 
-def test_oldest_due_is_the_one_that_waits_longest_whatever_stands_before_it(
-    client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_oldest_due_is_the_one_that_waits_longest_whatever_stands_before_it(client: Client) -> None:
     job_type()
     job_type("idle")
     jobs(1, run_at=clock.now() - timedelta(seconds=30))
@@ -84,9 +82,7 @@ def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenCl
 
 
 @pytest.mark.both
-def test_live_workers_are_counted_with_their_slots(
-    client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_live_workers_are_counted_with_their_slots(client: Client) -> None:
     for name in ("w1", "w2", "w3"):
         register.register(name=name, host="h1", capacity=4)
     register.register(name="w4", host="h2", kind=Worker.Kind.HTTP, capacity=9)

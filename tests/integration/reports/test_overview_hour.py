@@ -24,7 +24,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import closed_until, ended, figures, home
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("scene")]
 
 MINUTE = timedelta(minutes=1)
 
@@ -42,9 +42,7 @@ def hour_of_now() -> datetime:
     return clock.now().replace(second=0, microsecond=0) - 59 * MINUTE
 
 
-def test_figures_of_the_hour_are_recomputed_from_the_journal(
-    admin_client: Client, scene: FrozenClock
-) -> None:
+def test_figures_of_the_hour_are_recomputed_from_the_journal(admin_client: Client) -> None:
     # Something that no total has yet.
     write(entry(clock.now()), entry(clock.now(), kind=("failed", "running", "failed")))
     assert closed_until() < clock.now()
@@ -82,9 +80,7 @@ def test_yesterday_is_the_same_hour_a_day_ago(
     assert shown["succeeded"].note == f"yesterday {percent(good / len(rows))}"
 
 
-def test_window_ends_with_the_totals_when_too_much_has_ended_since(
-    scene: FrozenClock,
-) -> None:
+def test_window_ends_with_the_totals_when_too_much_has_ended_since() -> None:
     write(entry(clock.now()), entry(clock.now()))
     stored = Stored.read()
     until = closed_until()
@@ -96,7 +92,7 @@ def test_window_ends_with_the_totals_when_too_much_has_ended_since(
     assert found.ended == len(ended("job", start, until))
 
 
-def test_chart_has_each_minute_with_its_figures(admin_client: Client, scene: FrozenClock) -> None:
+def test_chart_has_each_minute_with_its_figures(admin_client: Client) -> None:
     write(entry(clock.now()))
     html = home(admin_client)
     (chart,) = re.findall(r'id="overview-trends".*?</section>', html, flags=re.DOTALL)
@@ -118,9 +114,7 @@ def test_chart_has_each_minute_with_its_figures(admin_client: Client, scene: Fro
 
 
 @pytest.mark.parametrize("hours", [24, 168])
-def test_longer_charts_are_in_longer_steps(
-    admin_client: Client, scene: FrozenClock, hours: int
-) -> None:
+def test_longer_charts_are_in_longer_steps(admin_client: Client, hours: int) -> None:
     found = window("job", hours)
     assert found.ended == len(ended("job", clock.now() - timedelta(days=8), clock.now() + MINUTE))
     html = home(admin_client, hours=hours)
@@ -128,7 +122,7 @@ def test_longer_charts_are_in_longer_steps(
     assert f"/admin/overview/?hours={hours}" in html
 
 
-def test_alert_is_marked_where_it_began(admin_client: Client, scene: FrozenClock) -> None:
+def test_alert_is_marked_where_it_began(admin_client: Client) -> None:
     assert "chart-mark" not in home(admin_client)
     at = clock.now() - timedelta(minutes=16)
     columns = {"subject": "job_type:mail", "open_key": "x", "since": at, "fired_at": at}
@@ -137,9 +131,7 @@ def test_alert_is_marked_where_it_began(admin_client: Client, scene: FrozenClock
     assert re.search(rf'chart-mark" style="left:7[0-9.]+%"><span>{at:%H:%M} alert<', html)
 
 
-def test_a_refresh_has_the_newest_chart_first_and_then_the_present(
-    admin_client: Client, scene: FrozenClock
-) -> None:
+def test_a_refresh_has_the_newest_chart_first_and_then_the_present(admin_client: Client) -> None:
     whole = home(admin_client)
     (known,) = re.findall(r'data-known="([^"]+)"', whole)
     assert known == known_of(closed_until())

@@ -19,12 +19,11 @@ from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
 from tests import factories
 from tests.emptying import undone
-from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import ended, figures, home
 from tests.jobs import jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("scene")]
 
 
 def person(*permissions: str) -> Client:
@@ -38,9 +37,7 @@ def person(*permissions: str) -> Client:
     return client
 
 
-def test_figure_is_there_only_with_its_permission(
-    scene: FrozenClock, subtests: pytest.Subtests
-) -> None:
+def test_figure_is_there_only_with_its_permission(subtests: pytest.Subtests) -> None:
     for permission, keys in [
         ("jobs.view_job", {"waiting"}),
         ("dispatch.view_dispatch", {"open"}),
@@ -57,7 +54,7 @@ def test_figure_is_there_only_with_its_permission(
 
 
 def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
-    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+    role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     made = JobType.objects.get(name="mail")
     JobType.objects.filter(pk=made.pk).update(paused=True, pause_reason="New server")
@@ -77,7 +74,7 @@ def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
 
 
 def test_pause_of_an_own_type_is_seen_with_both_limits_and_nothing_of_foreign_jobs(
-    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+    role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     user = role_user("operator")
     JobScope.objects.create(operator=user, type="mail")
@@ -105,21 +102,21 @@ def test_pause_of_an_own_type_is_seen_with_both_limits_and_nothing_of_foreign_jo
     assert "is paused" not in home(client)
 
 
-def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:
+def test_totals_need_their_permission_besides() -> None:
     html = home(person("jobs.view_job", "reports.view_rollup"))
     assert {*figures(html)} == {"waiting", "succeeded", "wait", "run"}
     assert "overview-trends" in html
     assert "dispatches ended" not in html
 
 
-def test_person_without_a_role_gets_nothing(scene: FrozenClock) -> None:
+def test_person_without_a_role_gets_nothing() -> None:
     client = person()
     assert "overview" not in home(client).replace("overview.js", "")
     assert client.get(reverse("overview")).content.decode().strip() == ""
 
 
 def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
-    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+    role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     user = role_user("operator")
     OperatorScope.objects.create(operator=user, executor=factories.member("uid_ann"))
@@ -143,7 +140,7 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
 
 
 def test_operator_with_job_types_sees_their_jobs_and_nothing_of_dispatch(
-    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+    role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     promote_due()
     jobs(3, "sms")

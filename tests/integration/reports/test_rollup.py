@@ -12,7 +12,6 @@ from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.common import clock
 from apps.common.leases import load_position
 from apps.journal.models import JournalEntry
 from apps.journal.services.minutes import first_id, second_of
@@ -23,6 +22,7 @@ from apps.reports.services.summary import Period, Summary, groupings, summarise
 from apps.reports.sweeps import roll_up as sweep
 from tests.environment import examples
 from tests.frozen import FrozenClock
+from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import Naive, drawn, entry, stored, utc, write
 
 NOW = utc("2026-03-30T12:34:56")
@@ -39,10 +39,6 @@ ZONES = [
 ]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
-
-
-def roll_up() -> int:
-    return rollup.roll_up(until=clock.now() + timedelta(minutes=1))
 
 
 def last_hour(at: datetime) -> Summary:

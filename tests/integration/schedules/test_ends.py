@@ -65,7 +65,7 @@ def outcomes() -> list[str]:
     return list(ScheduleRun.objects.order_by("pk").values_list("outcome", flat=True))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def minutely(nine: FrozenClock) -> Schedule:
     made = factories.schedule(start_at=nine.instant)
     nine.advance(seconds=-30)
@@ -87,9 +87,7 @@ def test_third_failure_in_a_row_is_trouble_and_a_success_ends_it(
     assert outcomes() == ["succeeded", *["failed"] * 4, "succeeded"]
 
 
-def test_jobs_that_are_open_for_long_do_not_hide_failures(
-    nine: FrozenClock, minutely: Schedule
-) -> None:
+def test_jobs_that_are_open_for_long_do_not_hide_failures(nine: FrozenClock) -> None:
     """Each is retried for minutes, so the newest ones are always open."""
     made = [run(nine, t.RUNNING) for _ in range(6)]
     for job in made[:3]:
@@ -101,7 +99,7 @@ def test_jobs_that_are_open_for_long_do_not_hide_failures(
 
 
 def test_job_that_goes_on_after_its_end_takes_the_trouble_away(
-    nine: FrozenClock, minutely: Schedule, subtests: pytest.Subtests
+    nine: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     for way, goes_on in WAYS_ON.items():
         with subtests.test(way=way):
@@ -117,7 +115,7 @@ def test_job_that_goes_on_after_its_end_takes_the_trouble_away(
 
 
 def test_retry_between_two_looks_is_no_failure(
-    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch
+    nine: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nine.advance(minutes=1)
     sweep()
@@ -171,7 +169,7 @@ def test_refused_run_is_trouble_until_a_run_makes_a_job(
 
 
 def test_pass_goes_round_over_runs_that_stay_open(
-    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch
+    nine: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(nine, t.RUNNING) for _ in range(5)]
     Job.objects.filter(pk=made[-1].pk).update(status=t.SUCCEEDED)
@@ -185,9 +183,7 @@ def test_pass_goes_round_over_runs_that_stay_open(
 
 
 @pytest.mark.parametrize("is_archived", [True, False])
-def test_job_that_left_the_table_is_noted(
-    nine: FrozenClock, minutely: Schedule, is_archived: bool
-) -> None:
+def test_job_that_left_the_table_is_noted(nine: FrozenClock, is_archived: bool) -> None:
     nine.advance(minutes=1)
     sweep()
     Job.objects.update(status=t.FAILED, finished_at=nine.instant)

@@ -9,11 +9,8 @@ import pytest
 
 from apps.common.errors import Invalid
 from apps.common.json import schema as json_schema
-from apps.common.json.schema import FORMATS, Checker, check_params, check_schema
-
-
-def fits(schema: dict[str, Any], value: Any) -> bool:
-    return not Checker({"properties": {"it": schema}}).faults({"it": value})
+from apps.common.json.schema import FORMATS, check_params, check_schema
+from tests.unit.common.test_json_schema import fits
 
 
 # --- formats --------------------------------------------------------------------------------------
