@@ -200,21 +200,17 @@ def test_start_on_sqlite_needs_no_mysqlclient(started: Callable[[], list[str]]) 
     assert started() == [RUN_LOCK, "serve"]
 
 
-def test_start_on_mariadb_named_by_the_environment_installs_mysqlclient(
-    started: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+def test_start_on_mariadb_installs_mysqlclient_wherever_its_address_is(
+    started: Callable[[], list[str]], project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://u:p@127.0.0.1/x")
     assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
     monkeypatch.setenv("DATABASE_URL", "")
     monkeypatch.setenv("DATABASE_URL_FILE", "/run/secrets/database_url")
     assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
-
-
-def test_start_on_mariadb_named_by_the_env_file_installs_mysqlclient(
-    started: Callable[[], list[str]], project: Project
-) -> None:
+    for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
+        monkeypatch.delenv(name)
     (project.root / ".env").write_text("# DATABASE_URL=sqlite:///x\nDATABASE_URL='mysql://u@h/x'\n")
-
     assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
 
 

@@ -27,9 +27,9 @@ from apps.jobs.models import Job, JobScope
 from apps.reports.services import rollup
 from apps.schedules.models import ScheduleRun
 from apps.schedules.services import schedules
-from apps.schedules.services.make import make_due
 from tests.alerts import Attempt, Mailbox, Receiver, channel, report_plan
 from tests.frozen import FrozenClock
+from tests.integration.schedules.conftest import sweep
 from tests.jobs import end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db
@@ -38,11 +38,6 @@ ANN = "admin:ann"
 
 def at(day: int, hour: int, minute: int = 0) -> datetime:
     return datetime(2026, 3, day, hour, minute, tzinfo=UTC)
-
-
-def sweep() -> int:
-    """One turn of the sweep of schedules; the number of jobs it made."""
-    return make_due(until=clock.now() + timedelta(minutes=1))
 
 
 def ended(type_: str, succeeded: int, failed: int = 0) -> None:
@@ -75,20 +70,25 @@ def day(frozen_clock: FrozenClock) -> FrozenClock:
 
 
 def due(day: FrozenClock, owner: User, **values: Any) -> ReportPlan:
-    """A plan that is due now, with one channel unless others are named."""
+    """A plan that is due now and whose run is made, with one channel unless others are named."""
     if "channels" not in values:
         values["channels"] = [channel()]
     made = report_plan(owner, **values)
     day.move_to(at(3, 8) + timedelta(seconds=5))
+    sweep()
     return made
+
+
+def two(site: Receiver) -> list[Channel]:
+    return [channel(name, url=site.url) for name in "ab"]
 
 
 # --- when -----------------------------------------------------------------------------------------
 def test_each_time_is_sent_once_to_each_channel(
     frozen_clock: FrozenClock, owner: User, site: Receiver
 ) -> None:
-    a, b = (channel(name, url=site.url) for name in "ab")
-    made = report_plan(owner, channels=[a, b, channel("c", url=site.url, enabled=False)])
+    disabled = channel("c", url=site.url, enabled=False)
+    made = report_plan(owner, channels=[*two(site), disabled])
     assert made.next_at == at(3, 8)
     assert sweep() == 0
     frozen_clock.move_to(at(3, 8))
@@ -111,8 +111,7 @@ def test_racing_workers_send_once(
     racers: Any, frozen_clock: FrozenClock, owner: User, site: Receiver
 ) -> None:
     """I67."""
-    due(frozen_clock, owner, channels=[channel("a", url=site.url), channel("b", url=site.url)])
-    sweep()
+    due(frozen_clock, owner, channels=two(site))
 
     def attempt() -> str:
         try:
@@ -130,8 +129,7 @@ def test_channel_that_fails_is_tried_again_alone(
     frozen_clock: FrozenClock, owner: User, site: Receiver
 ) -> None:
     site.answers = [(200, b"ok"), (503, b"down"), (503, b"down"), (200, b"ok")]
-    due(frozen_clock, owner, channels=[channel("a", url=site.url), channel("b", url=site.url)])
-    sweep()
+    due(frozen_clock, owner, channels=two(site))
 
     with pytest.raises(Retry) as first:
         carry_out()
@@ -154,8 +152,7 @@ def test_channel_that_refuses_is_not_tried_again_and_ends_the_run_as_failed(
     frozen_clock: FrozenClock, owner: User, site: Receiver
 ) -> None:
     site.answers = [(404, b"gone"), (503, b"down"), (200, b"ok")]
-    due(frozen_clock, owner, channels=[channel("a", url=site.url), channel("b", url=site.url)])
-    sweep()
+    due(frozen_clock, owner, channels=two(site))
     with pytest.raises(Retry):
         carry_out()
     frozen_clock.advance(hours=1)
@@ -172,7 +169,6 @@ def test_retry_of_what_is_forgotten_sends_nothing(
     """I67: the deliveries, which say who has it, were removed."""
     site.answers = [(404, b"gone")]
     due(frozen_clock, owner, channels=[channel(url=site.url)])
-    sweep()
     with pytest.raises(Fail, match="gone"):
         carry_out()
     frozen_clock.advance(days=91)
@@ -189,7 +185,6 @@ def test_what_no_worker_begins_the_sweep_sends_once(
 ) -> None:
     """I68."""
     due(frozen_clock, owner, channels=[channel(url=site.url)])
-    sweep()
     assert sweeps.deliver() == 0
     frozen_clock.advance(seconds=60)
     assert sweeps.deliver() == 0
@@ -261,8 +256,9 @@ LOST = pytest.mark.parametrize(
 def test_report_of_who_lost_the_right_is_not_sent_and_says_why(
     day: FrozenClock, owner: User, lose: Callable[[User], None], why: str
 ) -> None:
-    made = due(day, owner)
+    made = report_plan(owner, channels=[channel()])
     lose(owner)
+    day.move_to(at(3, 8))
     sweep()
 
     with pytest.raises(Fail, match=str(why)[:20]):
@@ -281,7 +277,6 @@ def test_right_that_is_lost_on_the_way_stops_the_message(
 ) -> None:
     site.answers = [(503, b"down")]
     due(day, owner, channels=[channel(url=site.url)])
-    sweep()
     with pytest.raises(Retry):
         carry_out()
     lose(owner)
@@ -315,7 +310,6 @@ def test_limited_owner_sends_own_figures_alone(
     day: FrozenClock, owner: User, site: Receiver
 ) -> None:
     due(day, owner, channels=[channel(url=site.url)])
-    sweep()
     JobScope.objects.create(operator=owner, type="photo")
 
     carry_out()
@@ -329,7 +323,6 @@ def test_limited_owner_sends_own_figures_alone(
 # --- what is in them ------------------------------------------------------------------------------
 def test_webhook_gets_the_rows_as_json(day: FrozenClock, owner: User, site: Receiver) -> None:
     made = due(day, owner, channels=[channel(url=site.url, secret="s3cret")])
-    sweep()
 
     carry_out()
 
@@ -358,7 +351,6 @@ def test_bot_gets_five_lines_and_a_link(
 ) -> None:
     site.answers = [(200, b"ok" if kind == "slack" else b'{"errcode":0,"code":0}')]
     due(day, owner, channels=[channel(kind=kind, url=f"{site.url}/x?k=1")])
-    sweep()
 
     carry_out()
 
@@ -386,7 +378,6 @@ def test_mail_has_a_table_and_a_file(day: FrozenClock, owner: User, post: Mailbo
     rollup.roll_up(until=clock.now() + timedelta(minutes=1))
     mail = channel(kind="mail", url="", recipients=["a@example.org"])
     due(day, owner, title="Jobs <daily>", channels=[mail])
-    sweep()
 
     carry_out()
 
@@ -409,7 +400,6 @@ def test_mail_has_a_table_and_a_file(day: FrozenClock, owner: User, post: Mailbo
 def test_mail_about_nothing_says_so(frozen_clock: FrozenClock, owner: User, post: Mailbox) -> None:
     mail = channel(kind="mail", url="", recipients=["a@example.org"], language="zh-hans")
     due(frozen_clock, owner, channels=[mail])
-    sweep()
 
     carry_out()
 
@@ -428,7 +418,6 @@ def test_by_hour_only_hours_with_ends_are_listed(
         query="?source=job&by=hour&period=24h&zone=Asia/Shanghai",
         channels=[channel(url=site.url)],
     )
-    sweep()
 
     carry_out()
 
@@ -440,7 +429,6 @@ def test_by_hour_only_hours_with_ends_are_listed(
 def test_audit_names_a_message_without_a_run(day: FrozenClock, owner: User, site: Receiver) -> None:
     """I67."""
     due(day, owner, channels=[channel(url=site.url)])
-    sweep()
     carry_out()
     assert CHECKS[1].run(100).breaches == []
     Delivery.objects.update(job=None)

@@ -44,11 +44,6 @@ class Endpoint:
         return f"{self.method} {self.route}"
 
     @property
-    def is_for_type_bound(self) -> bool:
-        """Whether a key that is bound to job types alone may call it at all."""
-        return self.scope != "operate" or Binding.JOB_TYPES in self.bindings
-
-    @property
     def is_list(self) -> bool:
         return self.method == "GET" and self.route.count("/") == 1
 

@@ -16,6 +16,7 @@ from apps.jobs.models import Job
 from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
+from tests.integration.api.work_calls import Held, named
 from tests.jobs import job_type, jobs
 from tests.pools import pool
 
@@ -25,21 +26,16 @@ BASE = "/api/v1/"
 POOL = f"{BASE}pools/keys/"
 MAIL = {"worker": "pi-1", "types": ["mail"]}
 KEY = {"worker": "pi-1", "keys": ["a"]}
-Held = dict[str, Any]
 Call = Callable[[ContractClient, Held], Any]
 
 
-def _named(job: Held, **more: Any) -> Held:
-    return {"id": job["id"], "lease_token": job["lease_token"], **more}
-
-
 def _settle(api: ContractClient, job: Held, **more: Any) -> Any:
-    body = {"worker": "pi-1", "outcomes": [_named(job, outcome="succeeded")], **more}
+    body = {"worker": "pi-1", "outcomes": [named(job, outcome="succeeded")], **more}
     return api.post(f"{BASE}jobs/settle/", body).json()
 
 
 def _lease(api: ContractClient, job: Held, **more: Any) -> Any:
-    body = {"worker": "pi-1", "leases": [_named(job, **more)]}
+    body = {"worker": "pi-1", "leases": [named(job, **more)]}
     [lease] = api.post(f"{BASE}jobs/heartbeat/", body).json()["leases"]
     return lease.get("code", lease["ok"])
 

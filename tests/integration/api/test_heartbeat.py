@@ -19,11 +19,11 @@ from apps.jobs.sweeps import follow_workers, rescue
 from tests.frozen import FrozenClock
 from tests.history import move
 from tests.integration.api.contract import ApiFor, ContractClient
+from tests.integration.api.work_calls import HEARTBEAT, Held, beat, hold, named, settle
 from tests.jobs import events_of, job_type, jobs, row
 
 pytestmark = pytest.mark.django_db
 
-JOBS = "/api/v1/jobs/"
 WORKERS = "/api/v1/workers/"
 
 
@@ -38,22 +38,9 @@ def beating(api: ContractClient) -> None:
     api.post(f"{WORKERS}register/", {"name": "pi-1", "host": "pi", "types": ["mail"]})
 
 
-def held(api: ContractClient, count: int = 1, **fields: Any) -> list[dict[str, Any]]:
+def held(api: ContractClient, count: int = 1, **fields: Any) -> list[Held]:
     jobs(count)
-    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], **fields})
-    found: list[dict[str, Any]] = answer.json()["jobs"]
-    return found
-
-
-def heartbeat(job: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    return {"id": job["id"], "lease_token": job["lease_token"], **fields}
-
-
-def beat(api: ContractClient, *heartbeats: dict[str, Any]) -> list[dict[str, Any]]:
-    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": list(heartbeats)})
-    assert answer.status_code == 200, answer.content
-    leases: list[dict[str, Any]] = answer.json()["leases"]
-    return leases
+    return hold(api, **fields)["jobs"]
 
 
 # --- leases ---------------------------------------------------------------------------------------
@@ -62,15 +49,13 @@ def test_lease_of_an_archived_job_is_lost(
 ) -> None:
     """S4.16: another key is told nothing of it."""
     [job] = held(api)
-    api.post(
-        f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [heartbeat(job, outcome="succeeded")]}
-    )
+    settle(api, named(job, "succeeded"))
     frozen_clock.advance(days=8)
     assert move() == 1
 
-    assert [each["code"] for each in beat(api, heartbeat(job))] == ["lease_lost"]
+    assert [each["code"] for each in beat(api, named(job))] == ["lease_lost"]
     other = api_for(scopes=["hold"])
-    assert [each["code"] for each in beat(other, heartbeat(job))] == ["not_found"]
+    assert [each["code"] for each in beat(other, named(job))] == ["not_found"]
 
 
 @pytest.mark.usefixtures("beating")
@@ -79,7 +64,7 @@ def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClo
     [job] = held(api)
     frozen_clock.advance(seconds=20)
 
-    [lease] = beat(api, heartbeat(job))
+    [lease] = beat(api, named(job))
 
     assert lease == {
         "id": job["id"],
@@ -93,9 +78,9 @@ def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClo
 def test_heartbeat_never_shortens_what_was_promised(api: ContractClient) -> None:
     [job] = held(api, lease_seconds=600)
 
-    assert beat(api, heartbeat(job))[0]["lease_until"] == "2026-03-02T09:10:00Z"
-    assert beat(api, heartbeat(job, lease_seconds=700))[0]["lease_until"] == "2026-03-02T09:11:40Z"
-    assert beat(api, heartbeat(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
+    assert beat(api, named(job))[0]["lease_until"] == "2026-03-02T09:10:00Z"
+    assert beat(api, named(job, lease_seconds=700))[0]["lease_until"] == "2026-03-02T09:11:40Z"
+    assert beat(api, named(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
 
 
 @pytest.mark.parametrize("said", [{"progress": 40}, {"checkpoint": {"page": 7}}])
@@ -106,7 +91,7 @@ def test_sign_of_progress_moves_the_deadline(
     [job] = held(api)
     frozen_clock.advance(seconds=600)
 
-    [lease] = beat(api, heartbeat(job, **said))
+    [lease] = beat(api, named(job, **said))
 
     after = row(int(job["id"]))
     assert after.hard_end_at == clock.now() + timedelta(seconds=900)
@@ -118,10 +103,10 @@ def test_sign_of_progress_moves_the_deadline(
 def test_checkpoints_are_kept_in_their_order(api: ContractClient) -> None:
     [job] = held(api)
 
-    [first] = beat(api, heartbeat(job, checkpoint=2, sequence=2))
-    [repeat] = beat(api, heartbeat(job, checkpoint="other", sequence=2))
-    [late] = beat(api, heartbeat(job, checkpoint=1, sequence=1))
-    [unnumbered] = beat(api, heartbeat(job, checkpoint=3))
+    [first] = beat(api, named(job, checkpoint=2, sequence=2))
+    [repeat] = beat(api, named(job, checkpoint="other", sequence=2))
+    [late] = beat(api, named(job, checkpoint=1, sequence=1))
+    [unnumbered] = beat(api, named(job, checkpoint=3))
 
     assert [each["ok"] for each in (first, repeat, late, unnumbered)] == [True] * 4
     assert ["code" in each for each in (first, repeat, unnumbered)] == [False] * 3
@@ -150,8 +135,8 @@ def test_leases_that_are_not_the_callers(api: ContractClient, api_for: ApiFor) -
     [job] = held(api)
     before = Job.objects.values().get()
 
-    [wrong] = beat(api, {**heartbeat(job), "lease_token": "x"})
-    [foreign] = beat(api_for(), heartbeat(job, progress=40))
+    [wrong] = beat(api, {**named(job), "lease_token": "x"})
+    [foreign] = beat(api_for(), named(job, progress=40))
 
     assert (wrong["ok"], wrong["code"]) == (False, "lease_lost")
     assert (foreign["ok"], foreign["code"]) == (False, "not_found")
@@ -170,9 +155,9 @@ def test_earlier_token_beside_the_present_one_costs_no_lease(
     [late] = held(api, 0)
 
     for heartbeats in ([early, late], [late, early]):
-        answers = beat(api, *map(heartbeat, heartbeats))
+        answers = beat(api, *map(named, heartbeats))
         assert [each["ok"] for each in answers] == [each is late for each in heartbeats]
-    answers = beat(api, heartbeat(early), heartbeat(late, checkpoint=5))
+    answers = beat(api, named(early), named(late, checkpoint=5))
 
     assert [each["ok"] for each in answers] == [False, True]
     assert row(int(late["id"])).checkpoint == 5
@@ -182,16 +167,14 @@ def test_wish_to_cancel_reaches_the_worker(api: ContractClient) -> None:
     [job] = held(api)
     control.cancel(job=row(int(job["id"])), reason="not wanted", actor="admin")
 
-    assert beat(api, heartbeat(job))[0]["cancel_requested"]
-    done = {**heartbeat(job), "outcome": "cancelled"}
-    answer = api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [done]})
-    assert answer.json()["results"][0]["status"] == "cancelled"
+    assert beat(api, named(job))[0]["cancel_requested"]
+    assert settle(api, named(job, "cancelled"))[0]["status"] == "cancelled"
 
 
 def test_many_leases_take_a_few_statements(api: ContractClient) -> None:
     """Though each has a token of its own."""
     job_type("mail", batch_limit=1)
-    heartbeats = [heartbeat(held(api)[0]) for _ in range(10)]
+    heartbeats = [named(held(api)[0]) for _ in range(10)]
     beat(api, *heartbeats[:1])
 
     with CaptureQueriesContext(connection) as few:
@@ -307,16 +290,16 @@ def test_worker_that_never_registered_is_listed_with_its_pools_and_its_latest_ty
     job_type("bill")
     job_type("numbers", pool=True)
 
-    def hold(name: str) -> list[str]:
-        api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": [name]})
+    def noted(name: str) -> list[str]:
+        hold(api, types=[name])
         types: list[str] = Worker.objects.get().types
         return types
 
-    assert hold("mail") == ["mail"]
+    assert noted("mail") == ["mail"]
     api.post("/api/v1/pools/numbers/assign/", {"worker": "pi-1"})
     assert Worker.objects.get().types == ["mail", "numbers"]
-    assert hold("mail") == ["mail", "numbers"]
-    assert hold("bill") == ["bill", "numbers"]
+    assert noted("mail") == ["mail", "numbers"]
+    assert noted("bill") == ["bill", "numbers"]
 
 
 @pytest.mark.usefixtures("beating")
@@ -338,10 +321,8 @@ def test_worker_gets_its_shards_and_their_epoch(
     assert sorted(one["shards"] + two["shards"]) == list(range(1024))
     assert (one["epoch"], two["epoch"]) == (1, 1)
     unknown = [{"id": "1", "lease_token": "0" * 32}]
-    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": unknown}).json()
+    answer = api.post(HEARTBEAT, {"worker": "pi-1", "leases": unknown}).json()
     assert answer["epoch"] == 1
     [foreign], [own] = jobs(1, shard=two["shards"][0]), jobs(1, shard=one["shards"][0])
-    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], "limit": 1}).json()
-    assert [job["id"] for job in answer["jobs"]] == [str(own)]
-    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], "limit": 1}).json()
-    assert [job["id"] for job in answer["jobs"]] == [str(foreign)]
+    for number in (own, foreign):
+        assert [job["id"] for job in hold(api, limit=1)["jobs"]] == [str(number)]

@@ -16,13 +16,13 @@ from apps.jobs.services.request import Request, forget_requests
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
+from tests.integration.api.work_calls import HOLD, hold, named, settle
 from tests.jobs import job_type, jobs, rescue, row
 from tests.pools import NAME as POOL
 from tests.pools import pool
 
 pytestmark = pytest.mark.django_db
 
-HOLD = "/api/v1/jobs/hold/"
 REGISTER = "/api/v1/workers/register/"
 BEATS = {"name": "pi-1", "host": "pi", "types": ["mail"]}
 
@@ -30,14 +30,6 @@ BEATS = {"name": "pi-1", "host": "pi", "types": ["mail"]}
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: FrozenClock) -> None:
     job_type("mail", lease_seconds=30, max_processing_seconds=900)
-
-
-def hold(api: ContractClient, **fields: Any) -> dict[str, Any]:
-    body = {"worker": "pi-1", "types": ["mail"], **fields}
-    answer = api.post(HOLD, body)
-    assert answer.status_code == 200, answer.content
-    found: dict[str, Any] = answer.json()
-    return found
 
 
 def ids_of(answer: dict[str, Any]) -> list[int]:
@@ -197,8 +189,7 @@ def test_repeated_request_gets_the_same_jobs(api: ContractClient) -> None:
 def test_repeat_gets_what_still_runs(api: ContractClient) -> None:
     numbers = jobs(2)
     first = hold(api, request_id="r-1")
-    done = {**_report(first["jobs"][0]), "outcome": "succeeded"}
-    api.post("/api/v1/jobs/settle/", {"worker": "pi-1", "outcomes": [done]})
+    settle(api, named(first["jobs"][0], "succeeded"))
 
     assert ids_of(hold(api, request_id="r-1")) == numbers[1:]
 
@@ -263,10 +254,6 @@ def test_answer_holds_no_more_than_fits_and_one_job_at_least(
     assert ids_of(hold(api)) == numbers[:count]
 
 
-def _report(job: dict[str, Any]) -> dict[str, Any]:
-    return {"id": job["id"], "lease_token": job["lease_token"]}
-
-
 @pytest.mark.both
 def test_request_whose_faster_twin_is_over_by_now_holds_anew(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch
@@ -277,7 +264,6 @@ def test_request_whose_faster_twin_is_over_by_now_holds_anew(
     Hold.objects.create(
         client="", request_id="x", token="t", job_ids=[], answer=[], expires_at=over
     )
-    asked = {"worker": "pi-1", "types": ["mail"], "request_id": "r-1"}
     look, looks = Request.earlier, list[Request]()
 
     def late(self: Request) -> Any:
@@ -288,5 +274,4 @@ def test_request_whose_faster_twin_is_over_by_now_holds_anew(
         return look(self)
 
     monkeypatch.setattr(Request, "earlier", late)
-    answer = api.post("/api/v1/jobs/hold/", asked)
-    assert [each["id"] for each in answer.json()["jobs"]] == [str(job.pk)]
+    assert ids_of(hold(api, request_id="r-1")) == [job.pk]

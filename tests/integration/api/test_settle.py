@@ -13,13 +13,10 @@ from apps.jobs.rules import report
 from apps.jobs.services.promote import promote_due
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
+from tests.integration.api.work_calls import SETTLE, Held, answered, hold, named, settle
 from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
 pytestmark = pytest.mark.django_db
-
-HOLD = "/api/v1/jobs/hold/"
-SETTLE = "/api/v1/jobs/settle/"
-Job_ = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -27,23 +24,9 @@ def mail(frozen_clock: FrozenClock) -> None:
     job_type("mail", stages=["draw", "cut", "send"], max_attempts=3, retry_delay_seconds=10)
 
 
-def held(api: ContractClient, count: int = 1, **fields: Any) -> list[Job_]:
+def held(api: ContractClient, count: int = 1, **fields: Any) -> list[Held]:
     jobs(count, stage="draw")
-    found: list[Job_] = api.post(HOLD, {"worker": "pi-1", "types": ["mail"], **fields}).json()[
-        "jobs"
-    ]
-    return found
-
-
-def said(job: Job_, outcome: str, **fields: Any) -> dict[str, Any]:
-    return {"id": job["id"], "lease_token": job["lease_token"], "outcome": outcome, **fields}
-
-
-def settle(api: ContractClient, *outcomes: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
-    answer = api.post(SETTLE, {"worker": "pi-1", "outcomes": list(outcomes), **more})
-    assert answer.status_code == 200, answer.content
-    results: list[dict[str, Any]] = answer.json()["results"]
-    return results
+    return hold(api, **fields)["jobs"]
 
 
 def words(results: list[dict[str, Any]]) -> list[str]:
@@ -74,7 +57,7 @@ def test_each_outcome(
     """S2.17: stages are handed on; what is put off or given back is not counted."""
     [job] = held(api)
 
-    [result] = settle(api, said(job, outcome, **fields))
+    [result] = settle(api, named(job, outcome, **fields))
 
     after = row(int(job["id"]))
     assert result == {"id": job["id"], "ok": True, "status": status}
@@ -92,8 +75,8 @@ def test_putting_off_without_any_change_is_a_failure_at_last(
     monkeypatch.setitem(report.MOST_IN_A_ROW, "yielded", 4)
     jobs(1, stage="draw")
     for fields in ({}, {"stage": "draw"}, {"context": {"position": 0}}, {"delay": 0}):
-        [job] = api.post(HOLD, {"worker": "pi-1", "types": ["mail"]}).json()["jobs"]
-        sent = said(job, "yielded", **fields)
+        [job] = hold(api)["jobs"]
+        sent = named(job, "yielded", **fields)
         answers = words(settle(api, sent)) + words(settle(api, sent))
 
     after = row(int(job["id"]))
@@ -116,18 +99,18 @@ def test_jobs_submitted_with_an_end_are_made_with_it_or_the_outcome_is_refused(
         [{"type": "receipt", "key": "é"}],
     ):
         [job] = held(api)
-        refused = said(job, "succeeded", submit=wrong)
+        refused = named(job, "succeeded", submit=wrong)
         if wrong[0].get("key"):
             assert api.post(SETTLE, {"worker": "pi-1", "outcomes": [refused]}).status_code == 400
         else:
             assert words(settle(api, refused)) == ["invalid"]
         assert row(int(job["id"])).status == "running"
-        misplaced = said(job, "failed", submit=[{"type": "receipt"}])
+        misplaced = named(job, "failed", submit=[{"type": "receipt"}])
         assert words(settle(api, misplaced)) == ["invalid"]
-        assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
+        assert words(settle(api, named(job, "succeeded"))) == ["succeeded"]
 
     [job] = held(api)
-    sent = said(job, "succeeded", submit=[{"type": "receipt", "key": "r-1", "delay": 60}])
+    sent = named(job, "succeeded", submit=[{"type": "receipt", "key": "r-1", "delay": 60}])
     assert words(settle(api, sent)) == words(settle(api, sent)) == ["succeeded"]
 
     [made] = Job.objects.filter(type="receipt")
@@ -139,7 +122,7 @@ def test_jobs_submitted_with_an_end_are_made_with_it_or_the_outcome_is_refused(
 
     mute = api_for(scopes=["hold"])
     [job] = held(mute)
-    [answer] = settle(mute, said(job, "succeeded", submit=[{"type": "receipt"}]))
+    [answer] = settle(mute, named(job, "succeeded", submit=[{"type": "receipt"}]))
     assert (answer["code"], "scope submit" in answer["message"]) == ("invalid", True)
     assert Job.objects.filter(type="receipt").count() == 1
 
@@ -147,7 +130,7 @@ def test_jobs_submitted_with_an_end_are_made_with_it_or_the_outcome_is_refused(
 def test_checkpoint_may_come_with_an_end(api: ContractClient) -> None:
     [job] = held(api)
 
-    settle(api, said(job, "failed", checkpoint={"page": 7}))
+    settle(api, named(job, "failed", checkpoint={"page": 7}))
 
     assert row(int(job["id"])).checkpoint == {"page": 7}
 
@@ -155,10 +138,10 @@ def test_checkpoint_may_come_with_an_end(api: ContractClient) -> None:
 def test_free_stages_are_taken_in_any_order(api: ContractClient) -> None:
     job_type("mail", stages=["*"])
     [job] = held(api)
-    settle(api, said(job, "stage_done", stage="zip"))
+    settle(api, named(job, "stage_done", stage="zip"))
     [job] = held(api, limit=1)
 
-    assert words(settle(api, said(job, "stage_done", stage="a"))) == ["ready"]
+    assert words(settle(api, named(job, "stage_done", stage="a"))) == ["ready"]
 
 
 @pytest.mark.both
@@ -178,9 +161,9 @@ def test_what_cannot_be_kept_leaves_the_lease(
     api: ContractClient, outcome: str, fields: dict[str, Any], told: str
 ) -> None:
     good, job = held(api, 2)
-    wrong = {**said(job, outcome, **fields)}
+    wrong = {**named(job, outcome, **fields)}
 
-    answer = api.post(SETTLE, {"worker": "pi-1", "outcomes": [said(good, "released"), wrong]})
+    answer = api.post(SETTLE, {"worker": "pi-1", "outcomes": [named(good, "released"), wrong]})
 
     if answer.status_code == 200:
         result = answer.json()["results"][1]
@@ -189,7 +172,7 @@ def test_what_cannot_be_kept_leaves_the_lease(
         assert row(int(good["id"])).status == "ready"
     else:
         assert answer.json()["code"] == "bad_text"
-    assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
+    assert words(settle(api, named(job, "succeeded"))) == ["succeeded"]
 
 
 # --- who says it, and how often -------------------------------------------------------------------
@@ -198,7 +181,7 @@ def test_repeat_that_comes_later_says_the_same_delay(
     api: ContractClient, frozen_clock: FrozenClock, outcome: str
 ) -> None:
     [job] = held(api)
-    report = said(job, outcome, stage="cut", delay=60)
+    report = named(job, outcome, stage="cut", delay=60)
     due_at = clock.now() + timedelta(seconds=60)
     first = settle(api, report)
     frozen_clock.advance(seconds=5)
@@ -213,11 +196,11 @@ def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> 
     [job] = held(api)
     other = api_for()
 
-    [foreign] = settle(other, said(job, "succeeded"))
+    [foreign] = settle(other, named(job, "succeeded"))
     Job.objects.filter(pk=job["id"]).update(type="bill")
-    narrowed = settle(api_for(job_types=["mail"]), said(job, "succeeded"))
+    narrowed = settle(api_for(job_types=["mail"]), named(job, "succeeded"))
     Job.objects.filter(pk=job["id"]).delete()
-    [unknown] = settle(other, said(job, "succeeded"))
+    [unknown] = settle(other, named(job, "succeeded"))
 
     assert foreign == unknown == narrowed[0]
     assert foreign["code"] == "not_found"
@@ -231,7 +214,7 @@ def test_each_key_hears_of_its_own_attempts_whoever_has_the_job_now(
     """I30: an answer that was lost is given again, and not to another key."""
     other, stranger = api_for(), api_for()
     [job] = held(api)
-    report = said(job, "failed", error="no route", retry_after=0)
+    report = named(job, "failed", error="no route", retry_after=0)
     first = settle(api, report)
     [lost] = held(other, 0)
     frozen_clock.advance(minutes=30)
@@ -242,17 +225,17 @@ def test_each_key_hears_of_its_own_attempts_whoever_has_the_job_now(
 
     assert settle(api, report) == first
     assert words(settle(other, report)) == ["lease_lost"]
-    assert words(settle(other, said(lost, "succeeded"))) == ["lease_lost"]
-    assert words(settle(other, said(now, "succeeded"))) == ["lease_lost"]
+    assert words(settle(other, named(lost, "succeeded"))) == ["lease_lost"]
+    assert words(settle(other, named(now, "succeeded"))) == ["lease_lost"]
     for each in (job, lost, now):
-        assert words(settle(stranger, said(each, "succeeded"))) == ["not_found"]
-    settle(api, said(now, "released"))
+        assert words(settle(stranger, named(each, "succeeded"))) == ["not_found"]
+    settle(api, named(now, "released"))
     [again] = held(other, 0)
     assert settle(api, report) == first
-    assert words(settle(api, said(job, "succeeded"))) == ["conflict"]
-    assert words(settle(api, said(now, "released"))) == ["ready"]
-    assert words(settle(other, said(now, "released"))) == ["lease_lost"]
-    assert words(settle(other, said(again, "succeeded"))) == ["succeeded"]
+    assert words(settle(api, named(job, "succeeded"))) == ["conflict"]
+    assert words(settle(api, named(now, "released"))) == ["ready"]
+    assert words(settle(other, named(now, "released"))) == ["lease_lost"]
+    assert words(settle(other, named(again, "succeeded"))) == ["succeeded"]
 
 
 # --- with the next hold ---------------------------------------------------------------------------
@@ -261,7 +244,7 @@ def test_repeated_exchange_is_answered_alike(api: ContractClient) -> None:
     waiting, _other = jobs(2)
     body = {
         "worker": "pi-1",
-        "outcomes": [said(job, "succeeded")],
+        "outcomes": [named(job, "succeeded")],
         "hold": {"types": ["mail"], "limit": 1, "request_id": "r-1"},
     }
 
@@ -276,9 +259,8 @@ def test_repeated_exchange_is_answered_alike(api: ContractClient) -> None:
 def test_exchange_settles_even_if_it_may_hold_nothing(api: ContractClient) -> None:
     [job] = held(api)
 
-    answer = api.post(
-        SETTLE, {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["fax"]}}
-    ).json()
+    body = {"outcomes": [named(job, "succeeded")], "hold": {"types": ["fax"]}}
+    answer = answered(api, SETTLE, body)
 
     assert words(answer["results"]) == ["succeeded"]
     assert (answer["jobs"], answer["unknown"]) == ([], ["fax"])

@@ -12,14 +12,14 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from tests.frozen import FrozenClock
+from tests.integration.api import work_calls
 from tests.integration.api.contract import ContractClient
+from tests.integration.api.work_calls import JOBS, SETTLE, Held, beat, named
 from tests.jobs import job_type, jobs, rescue, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
-JOBS = "/api/v1/jobs/"
 LEASE_SECONDS = 30
-Held = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -27,27 +27,13 @@ def mail(frozen_clock: FrozenClock) -> None:
     job_type("mail", stages=["draw", "cut"], max_attempts=3, retry_delay_seconds=0)
 
 
-def hold(api: ContractClient, worker: str = "pi-1", **fields: Any) -> list[Held]:
-    body = {"worker": worker, "types": ["mail"], "lease_seconds": LEASE_SECONDS, **fields}
-    found: list[Held] = api.post(f"{JOBS}hold/", body).json()["jobs"]
-    return found
-
-
-def named(job: Held, **more: Any) -> Held:
-    return {"id": job["id"], "lease_token": job["lease_token"], **more}
+def hold(api: ContractClient, **fields: Any) -> list[Held]:
+    return work_calls.hold(api, lease_seconds=LEASE_SECONDS, **fields)["jobs"]
 
 
 def settle(api: ContractClient, *outcomes: Held) -> list[str]:
     """The status or the code that each is answered with."""
-    answer = api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": list(outcomes)})
-    assert answer.status_code == 200, answer.content
-    return [each.get("status") or each["code"] for each in answer.json()["results"]]
-
-
-def is_renewed(api: ContractClient, job: Held, **more: Any) -> bool:
-    body = {"worker": "pi-1", "leases": [named(job, **more)]}
-    [lease] = api.post(f"{JOBS}heartbeat/", body).json()["leases"]
-    return bool(lease["ok"])
+    return [each.get("status") or each["code"] for each in work_calls.settle(api, *outcomes)]
 
 
 def test_wait_before_a_retry_has_its_limits(api: ContractClient, frozen_clock: FrozenClock) -> None:
@@ -68,7 +54,7 @@ def test_wait_before_a_retry_has_its_limits(api: ContractClient, frozen_clock: F
     assert all(30 <= wait <= 90 for wait in waits[1:])
     for wrong in (-1, -0.001, 367 * 86_400, 1e300, "1", True):
         body = {"worker": "pi-1", "outcomes": [named(job, outcome="failed", retry_after=wrong)]}
-        assert api.post(f"{JOBS}settle/", body).status_code == 400
+        assert api.post(SETTLE, body).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -126,11 +112,11 @@ def test_job_whose_type_is_gone_keeps_no_other_from_its_end(
     forget_type_snapshots()
 
     leases = [named(held["bill"]), named(held["mail"])]
-    beat = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": leases})
+    beaten = beat(api, *leases)
     answers = settle(api, *(named(held[name], outcome="succeeded") for name in ("bill", "mail")))
     more = hold(api, types=["bill", "mail"])
 
-    assert [each["ok"] for each in beat.json()["leases"]] == [False, True]
+    assert [each["ok"] for each in beaten] == [False, True]
     assert answers == ["not_found", "succeeded"]
     assert [job["type"] for job in more] == ["mail"]
     frozen_clock.advance(seconds=LEASE_SECONDS)

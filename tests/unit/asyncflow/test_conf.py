@@ -1,4 +1,4 @@
-"""Settings of asyncflow."""
+"""Settings of asyncflow, and what its dialects call the states of jobs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.asyncflow.conf import AsyncflowConf
+from apps.asyncflow.dialects import BY_NAME
+from apps.jobs.rules import transitions as t
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,10 @@ def test_wrong_port_of_a_dialect_stops_the_start(subtests: pytest.Subtests) -> N
 def test_what_is_no_client_id_stops_the_start(text: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"is no client id\. .*the part of a key"):
         AsyncflowConf.ASYNCFLOW_LOOPBACK_CLIENT.read(text)
+
+
+def test_all_that_waits_is_1_and_is_found_by_it() -> None:
+    """Also what waits for a place of its key, of which no worker of asyncflow has heard."""
+    for dialect in BY_NAME.values():
+        assert {dialect.number(status) for status in t.WAITING} == {1}
+        assert {*dialect.statuses(1)} == {t.SCHEDULED, t.BLOCKED, t.READY}
