@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,7 @@ from apps.alerts.services import report_plans, settings
 from apps.common import clock
 from apps.reports.services import fact_sheet
 from taskplatform.environment import mail_settings
+from tests.stub_server import answering
 
 
 def address(model: str, page: str, *args: object) -> str:
@@ -123,7 +123,8 @@ def receiver() -> Iterator[Receiver]:
         def log_message(self, *_args: Any) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with answering(server):
         kept.host = f"127.0.0.1:{server.server_port}"
         kept.url = f"http://{kept.host}"
         yield kept
@@ -185,17 +186,7 @@ def mailbox() -> Iterator[Mailbox]:
         def _say(self, line: str) -> None:
             self.wfile.write(f"{line}\r\n".encode())
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    with answering(server):
         kept.port = server.server_address[1]
         yield kept
-
-
-@contextmanager
-def _serving(server: socketserver.BaseServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()

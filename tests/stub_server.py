@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,15 +193,24 @@ def unused_port() -> Iterator[int]:
 
 
 @contextmanager
+def answering(server: BaseServer) -> Iterator[None]:
+    """The server answers in a thread of its own, and is closed after the block."""
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
+    with server:
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def serving() -> Iterator[Stub]:
     """A stub on a free port of this machine, stopped at the end."""
     server = Stub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(server):
+        try:
+            yield server
+        finally:
+            server.over.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ import pytest
 from tests.deploy import HOST, INSIDE, OUTSIDE, ask, await_listening, proxy_command
 from tests.processes import RunningProcess, eventually, free_port
 from tests.servers import binary
+from tests.stub_server import answering
 
 HEADERS = {"Host": HOST}
 BODY = b"x" * 2000
@@ -51,12 +51,9 @@ class Ports(NamedTuple):
 
 @pytest.fixture(scope="module")
 def behind() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Plain) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Plain)
+    with answering(server):
         yield server.server_address[1]
-        server.shutdown()
-        serving.join()
 
 
 @contextmanager

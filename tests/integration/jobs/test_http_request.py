@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from apps.jobs.handlers import http as http_handler
 from apps.jobs.handlers.contract import MAX_WAIT
 from apps.jobs.handlers.http import http_request
 from tests.frozen import FrozenClock
+from tests.stub_server import answering
 
 CTX = SimpleNamespace(job_id=42)
 
@@ -72,18 +72,13 @@ def site() -> Iterator[Any]:
     handler = type("Site", (_Site,), {"seen": [], "lines": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=[0.05])
-    thread.start()
     port = server.server_port
-    with override_settings(
-        JOB_HTTP_HOSTS=(f"localhost:{port}", f"127.0.0.1:{port}"), JOB_HTTP_NETWORKS=("127.0.0.1",)
-    ):
+    hosts = (f"localhost:{port}", f"127.0.0.1:{port}")
+    allowed = override_settings(JOB_HTTP_HOSTS=hosts, JOB_HTTP_NETWORKS=("127.0.0.1",))
+    with answering(server), allowed:
         yield SimpleNamespace(
             url=f"http://127.0.0.1:{port}", port=port, seen=handler.seen, lines=handler.lines
         )
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 def call(url: str, **context: Any) -> Any:

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from apps.common import ids
 from apps.journal.conf import SinkAddress, parse_sinks
 from apps.journal.sinks import Line, Refused, Unavailable, open_sink
 from tests.servers import redis_server
+from tests.stub_server import answering
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -146,18 +146,14 @@ def serving(index: Index) -> Iterator[int]:
         def log_message(self, *args: Any) -> None:
             """Silence."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
-            for wire in wires:
-                # One that its client has left is closed already.
-                with suppress(OSError):
-                    wire.shutdown(socket.SHUT_RDWR)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    with answering(server):
+        yield server.server_address[1]
+    for wire in wires:
+        # One that its client has left is closed already.
+        with suppress(OSError):
+            wire.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
