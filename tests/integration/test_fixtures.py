@@ -37,17 +37,16 @@ def test_settings_of_the_tests_are_their_own() -> None:
     assert settings.TIME_ZONE == "UTC"
 
 
-class TestFrozenClock:
-    @pytest.mark.django_db
-    def test_governs_other_threads_and_new_ids(self, frozen_clock: FrozenClock) -> None:
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(clock.now()))
-        thread.start()
-        thread.join()
+@pytest.mark.django_db
+def test_governs_other_threads_and_new_ids(frozen_clock: FrozenClock) -> None:
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(clock.now()))
+    thread.start()
+    thread.join()
 
-        assert seen == [frozen_clock.instant]
-        after = ids.lowest_id_at(frozen_clock.instant + timedelta(milliseconds=1))
-        assert ids.lowest_id_at(frozen_clock.instant) <= ids.next_id() < after
+    assert seen == [frozen_clock.instant]
+    after = ids.lowest_id_at(frozen_clock.instant + timedelta(milliseconds=1))
+    assert ids.lowest_id_at(frozen_clock.instant) <= ids.next_id() < after
 
 
 @pytest.mark.parametrize("turn", [1, 2])

@@ -37,18 +37,17 @@ class TestFigure:
         }
 
 
-class TestLines:
-    def test_each_figure_is_a_line_in_columns_under_their_names(self) -> None:
-        measured = [
-            figure("pull over HTTP", 1234.5, "/s", baseline=1300, at_least=0.85),
-            figure("queue rebuild", 31, "ms", at_most=30),
-        ]
-        assert list(lines(measured)) == [
-            "figure          value     baseline  ratio  goal",
-            "──────────────  ────────  ────────  ─────  ───────  ─────",
-            "pull over HTTP  1,234 /s  1,300     0.95   >= 0.85  met",
-            "queue rebuild   31 ms     -         -      <= 30    short",
-        ]
+def test_each_figure_is_a_line_in_columns_under_their_names() -> None:
+    measured = [
+        figure("pull over HTTP", 1234.5, "/s", baseline=1300, at_least=0.85),
+        figure("queue rebuild", 31, "ms", at_most=30),
+    ]
+    assert list(lines(measured)) == [
+        "figure          value     baseline  ratio  goal",
+        "──────────────  ────────  ────────  ─────  ───────  ─────",
+        "pull over HTTP  1,234 /s  1,300     0.95   >= 0.85  met",
+        "queue rebuild   31 ms     -         -      <= 30    short",
+    ]
 
 
 def test_benchmark_without_the_tests_says_where_to_run_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,11 +91,10 @@ class TestProofs:
                 assert wrong == ({} if allowed else {promise: ["uid_ann got 'Shelf' again"]})
 
 
-class TestPercentile:
-    def test_percentile_is_of_the_nearest_rank(self, subtests: pytest.Subtests) -> None:
-        cases = {0: 1, 1: 1, 50: 50, 50.5: 51, 99: 99, 99.1: 100, 100: 100}
-        for part, found in cases.items():
-            with subtests.test(part=part):
-                values = [*range(100, 0, -1)]
-                assert percentile(values, part) == found
-                assert values[0] == 100
+def test_percentile_is_of_the_nearest_rank(subtests: pytest.Subtests) -> None:
+    cases = {0: 1, 1: 1, 50: 50, 50.5: 51, 99: 99, 99.1: 100, 100: 100}
+    for part, found in cases.items():
+        with subtests.test(part=part):
+            values = [*range(100, 0, -1)]
+            assert percentile(values, part) == found
+            assert values[0] == 100

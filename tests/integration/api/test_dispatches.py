@@ -179,19 +179,16 @@ class TestFilters:
                 assert mistakes(answer) == [name]
 
 
-class TestCancel:
-    def test_cancel_takes_the_dispatch_away_for_good(
-        self, api: ContractClient, frozen_clock: Any
-    ) -> None:
-        """S0.28, I55: stock returned, this executor never gets it again, the reason is kept."""
-        opened = handed_out(api)
+def test_cancel_takes_the_dispatch_away_for_good(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.28, I55: stock returned, this executor never gets it again, the reason is kept."""
+    opened = handed_out(api)
 
-        answer = api.post(f"{DISPATCHES}{opened['number']}/cancel/", {"reason": "Shop closed"})
+    answer = api.post(f"{DISPATCHES}{opened['number']}/cancel/", {"reason": "Shop closed"})
 
-        assert answer.status_code == 200
-        assert answer.json() == {"number": opened["number"], "state": "cancelled"}
-        assert Stock.objects.get().handed == 0
-        entry = JournalEntry.objects.get(event="cancelled")
-        assert (entry.reason, entry.actor.partition(":")[0]) == ("Shop closed", "key")
-        frozen_clock.advance(days=1)
-        assert api.post(PULL, ALICE).status_code == 204
+    assert answer.status_code == 200
+    assert answer.json() == {"number": opened["number"], "state": "cancelled"}
+    assert Stock.objects.get().handed == 0
+    entry = JournalEntry.objects.get(event="cancelled")
+    assert (entry.reason, entry.actor.partition(":")[0]) == ("Shop closed", "key")
+    frozen_clock.advance(days=1)
+    assert api.post(PULL, ALICE).status_code == 204

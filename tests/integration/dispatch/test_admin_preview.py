@@ -124,21 +124,20 @@ class TestUpcoming:
         assert "Window and queue" not in text
 
 
-class TestPast:
-    def test_open_and_latest_dispatches(self, alice: Executor, admin_client: Client) -> None:
-        factories.once_task(alice, "First", priority=1)
-        factories.once_task(alice, "Second")
-        taken: Any = callback.take_next(alice)
-        callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
-        held: Any = callback.take_next(alice)
+def test_open_and_latest_dispatches(alice: Executor, admin_client: Client) -> None:
+    factories.once_task(alice, "First", priority=1)
+    factories.once_task(alice, "Second")
+    taken: Any = callback.take_next(alice)
+    callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
+    held: Any = callback.take_next(alice)
 
-        text = page_of(admin_client, alice)
+    text = page_of(admin_client, alice)
 
-        open_one = text.partition("Open dispatch")[2].partition("Why not?")[0]
-        latest = text.partition("Latest dispatches")[2].partition("Upcoming tasks")[0]
-        assert f"{held.pk} · Second" in open_one
-        assert latest.index(str(held.pk)) < latest.index(str(taken.pk))
-        assert "Succeeded" in latest
+    open_one = text.partition("Open dispatch")[2].partition("Why not?")[0]
+    latest = text.partition("Latest dispatches")[2].partition("Upcoming tasks")[0]
+    assert f"{held.pk} · Second" in open_one
+    assert latest.index(str(held.pk)) < latest.index(str(taken.pk))
+    assert "Succeeded" in latest
 
 
 class TestCache:

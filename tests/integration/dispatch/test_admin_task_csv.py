@@ -269,9 +269,8 @@ def test_changed_cells_are_the_only_ones_written(
     assert versions == {"uid_alice": 3, "uid_bob": 1}
 
 
-def test_trial_shows_what_would_become_of_each_row(admin_client: Client) -> None:
+def test_trial_shows_what_would_become_of_each_row(alice: Executor, admin_client: Client) -> None:
     """At most a hundred rows, those that stay as they are left out."""
-    alice = factories.user()
     same, task = factories.once_task(alice, "Same"), factories.once_task(alice, "Shelf")
     rows = [
         {"id": same.pk, "title": "", "executor": "", "priority": "", "params": ""},

@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services import tasks
 from tests import factories
 from tests.integration.dispatch.test_admin_task_csv import (
@@ -139,8 +139,7 @@ def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: An
     assert "uid_alice has 2 active repeating tasks" in why
 
 
-def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
-    alice = factories.user()
+def test_task_in_two_rows_or_deleted_is_refused(alice: Executor, admin_client: Client) -> None:
     task, gone = factories.once_task(alice), factories.once_task(alice)
     tasks.delete_task(task=gone, actor="admin:vera")
     rows = [{"id": pk, "title": "New"} for pk in (task.pk, task.pk, gone.pk)]

@@ -109,17 +109,16 @@ class TestEveryMember:
         assert counts(task) == ("open", 0, 0)
 
 
-class TestRotation:
-    def test_current_occurrence_counts(self, group: Executor, frozen_clock: FrozenClock) -> None:
-        start = frozen_clock.instant + HOUR
-        series = factories.rotation(group, start_at=start, rule={"every_minutes": 30})
-        half = timedelta(minutes=30)
-        assert availability(series) == Availability("waiting", start, start + half, 0, 1)
-        frozen_clock.advance(hours=1)
-        finish(ann())
-        assert counts(series) == ("full", 1, 1)
-        frozen_clock.advance(minutes=30)
-        assert availability(series) == Availability("open", start + half, start + 2 * half, 0, 1)
+def test_current_occurrence_counts(group: Executor, frozen_clock: FrozenClock) -> None:
+    start = frozen_clock.instant + HOUR
+    series = factories.rotation(group, start_at=start, rule={"every_minutes": 30})
+    half = timedelta(minutes=30)
+    assert availability(series) == Availability("waiting", start, start + half, 0, 1)
+    frozen_clock.advance(hours=1)
+    finish(ann())
+    assert counts(series) == ("full", 1, 1)
+    frozen_clock.advance(minutes=30)
+    assert availability(series) == Availability("open", start + half, start + 2 * half, 0, 1)
 
 
 @pytest.mark.both

@@ -194,9 +194,8 @@ def test_what_is_refused_teaches_the_queue_nothing(
 
 @pytest.mark.mariadb
 @pytest.mark.django_db(transaction=True)
-def test_twenty_at_once_end_it_once_and_take_one(racers: Any) -> None:
+def test_twenty_at_once_end_it_once_and_take_one(alice: Executor, racers: Any) -> None:
     """I5, I13: one ending, one next dispatch, and all learn its number."""
-    alice = factories.user()
     for _ in range(5):
         factories.once_task(alice)
     taken = callback.taken(alice)

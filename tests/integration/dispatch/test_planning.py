@@ -36,14 +36,13 @@ def last_entry() -> JournalEntry:
     return entry
 
 
-class TestExecutors:
-    def test_membership_change_touches_the_plan_of_that_user_only(self) -> None:
-        """S0.5, S0.32: the queue of who joined is void, nobody else's."""
-        group = factories.group("gid_a", ["uid_a"])
-        before = plan_version("uid_a"), plan_version("gid_a")
-        executors.change_members(group=group, add=["uid_b"], actor=OLGA)
-        assert (plan_version("uid_a"), plan_version("gid_a")) == before
-        assert plan_version("uid_b") == 1
+def test_membership_change_touches_the_plan_of_that_user_only() -> None:
+    """S0.5, S0.32: the queue of who joined is void, nobody else's."""
+    group = factories.group("gid_a", ["uid_a"])
+    before = plan_version("uid_a"), plan_version("gid_a")
+    executors.change_members(group=group, add=["uid_b"], actor=OLGA)
+    assert (plan_version("uid_a"), plan_version("gid_a")) == before
+    assert plan_version("uid_b") == 1
 
 
 class TestTemplates:
@@ -65,17 +64,16 @@ class TestTemplates:
             templates.find_usable("photo")
 
 
-class TestOnceTasks:
-    def test_true_is_another_param_than_1(self) -> None:
-        """I18: what the answer shows is what is stored."""
-        task = factories.once_task(factories.user(), params={"deep": [{"n": 1}]})
-        for value in (True, 1.0, 1):
-            changed = tasks.update_task(
-                task=task, changes={"params": {"deep": [{"n": value}]}}, actor=OLGA
-            )
-            stored = OnceTask.objects.get(pk=task.pk)
-            assert canonical(stored.params) == canonical(changed.params)
-            assert type(stored.params["deep"][0]["n"]) is type(value)
+def test_true_is_another_param_than_1() -> None:
+    """I18: what the answer shows is what is stored."""
+    task = factories.once_task(factories.user(), params={"deep": [{"n": 1}]})
+    for value in (True, 1.0, 1):
+        changed = tasks.update_task(
+            task=task, changes={"params": {"deep": [{"n": value}]}}, actor=OLGA
+        )
+        stored = OnceTask.objects.get(pk=task.pk)
+        assert canonical(stored.params) == canonical(changed.params)
+        assert type(stored.params["deep"][0]["n"]) is type(value)
 
 
 def finish(executor: Executor) -> datetime:

@@ -29,48 +29,43 @@ from tests.statements import sent_by
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-class TestWhoGetsWhat:
-    def test_name_outside_the_binding_is_unknown(self) -> None:
-        factories.group("gid_sales", ["uid_bob"])
-        factories.user("uid_eve")
-        assert state_by_name("uid_bob", bound=["gid_sales"]).name == "uid_bob"
-        with pytest.raises(NotFound):
-            state_by_name("uid_eve", bound=["gid_sales"])
+def test_name_outside_the_binding_is_unknown() -> None:
+    factories.group("gid_sales", ["uid_bob"])
+    factories.user("uid_eve")
+    assert state_by_name("uid_bob", bound=["gid_sales"]).name == "uid_bob"
+    with pytest.raises(NotFound):
+        state_by_name("uid_eve", bound=["gid_sales"])
 
 
-class TestWhen:
-    @pytest.mark.parametrize("has_finished", [False, True])
-    def test_work_can_be_had_until_it_is_as_old_as_the_lookback(
-        self, frozen_clock: Any, has_finished: bool
-    ) -> None:
-        """S0.15: for everybody alike."""
-        alice = factories.user()
-        if has_finished:
-            factories.once_task(alice)
-            finish(alice)
-        a_week_ago = frozen_clock.instant - timedelta(days=7)
-        factories.once_task(alice, start_at=a_week_ago)
-        assert isinstance(take_next(alice), Nothing)
-        kept = factories.once_task(alice, start_at=a_week_ago + timedelta(microseconds=1))
-        assert taken(alice).task == kept.pk
-
-
-class TestOneInFlight:
-    def test_edit_leaves_the_open_dispatch_as_it_is(self) -> None:
-        """S0.16: an edit, pause or delete in flight changes what comes next, not what is out."""
-        alice = factories.user()
-        task = factories.once_task(alice, params={"v": 1})
-        number = taken(alice).pk
-        changed = tasks.update_task(task=task, changes={"params": {"v": 2}}, actor="admin:o")
-        tasks.delete_task(task=changed, actor="admin:olga")
-        again = taken(alice)
-        assert (again.pk, again.params) == (number, {"v": 1})
-        assert callback.call_back(executor=alice, number=number, outcome="succeeded").pk == number
-
-
-def test_journal_reports_the_hand_out_and_the_end(frozen_clock: Any) -> None:
-    """S0.26, I17: one entry for the hand-out, one for its end, with wait and run time."""
+@pytest.mark.parametrize("has_finished", [False, True])
+def test_work_can_be_had_until_it_is_as_old_as_the_lookback(
+    frozen_clock: Any, has_finished: bool
+) -> None:
+    """S0.15: for everybody alike."""
     alice = factories.user()
+    if has_finished:
+        factories.once_task(alice)
+        finish(alice)
+    a_week_ago = frozen_clock.instant - timedelta(days=7)
+    factories.once_task(alice, start_at=a_week_ago)
+    assert isinstance(take_next(alice), Nothing)
+    kept = factories.once_task(alice, start_at=a_week_ago + timedelta(microseconds=1))
+    assert taken(alice).task == kept.pk
+
+
+def test_edit_leaves_the_open_dispatch_as_it_is(alice: Executor) -> None:
+    """S0.16: an edit, pause or delete in flight changes what comes next, not what is out."""
+    task = factories.once_task(alice, params={"v": 1})
+    number = taken(alice).pk
+    changed = tasks.update_task(task=task, changes={"params": {"v": 2}}, actor="admin:o")
+    tasks.delete_task(task=changed, actor="admin:olga")
+    again = taken(alice)
+    assert (again.pk, again.params) == (number, {"v": 1})
+    assert callback.call_back(executor=alice, number=number, outcome="succeeded").pk == number
+
+
+def test_journal_reports_the_hand_out_and_the_end(alice: Executor, frozen_clock: Any) -> None:
+    """S0.26, I17: one entry for the hand-out, one for its end, with wait and run time."""
     factories.once_task(alice)
     frozen_clock.advance(seconds=2)
     number = taken(alice).pk
@@ -257,9 +252,8 @@ class TestAfterChanges:
         frozen_clock.move_to(start)
         assert title_of(take_next(alice)) == "later"
 
-    def test_an_open_task_is_found_whatever_is_remembered(self) -> None:
+    def test_an_open_task_is_found_whatever_is_remembered(self, alice: Executor) -> None:
         """I4: as a row that a person has put there."""
-        alice = factories.user()
         task = factories.once_task(alice, "by hand", start_at=clock.now() + timedelta(hours=1))
         assert title_of(take_next(alice)) == "nothing"
         _handed_out_elsewhere(alice, task, at=clock.now(), open_for=alice.pk, state="open")
@@ -276,8 +270,7 @@ class TestAfterChanges:
         sent = sent_by(lambda: title_of(take_next(alice)) == "2")
         assert sum(_is_hand_out(sql) for sql in sent) == 1
 
-    def test_an_executor_made_anew_under_the_name_is_another(self) -> None:
-        alice = factories.user()
+    def test_an_executor_made_anew_under_the_name_is_another(self, alice: Executor) -> None:
         assert title_of(take_next(alice)) == "nothing"
         executors.remove_executor(executor=alice, actor="admin:olga")
         factories.once_task(factories.user(alice.name), "of the new one")

@@ -281,9 +281,8 @@ def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPa
     assert len(rows) == 1
 
 
-def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
+def test_a_kept_queue_forgets_what_its_user_has_done(alice: Executor) -> None:
     """S0.10, I10: the work of the past does not pile up in the queue."""
-    alice = factories.user()
     for _ in range(12):
         factories.once_task(alice)
     for _ in range(11):

@@ -12,7 +12,7 @@ from django.db import connection
 from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, PlatformError
-from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask
+from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask
 from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import preview, queue, tasks, what_if
 from apps.dispatch.services.preview import Period
@@ -59,8 +59,7 @@ def titles(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
 
 class TestWhoseQueues:
     @pytest.mark.both
-    def test_new_task_of_a_user(self) -> None:
-        alice = factories.user()
+    def test_new_task_of_a_user(self, alice: Executor) -> None:
         factories.once_task(alice, "A")
         answer = what_if_new(title="B", executor=alice, priority=1)
         assert titles(answer) == {"uid_alice": (["A"], ["B", "A"])}
@@ -121,8 +120,7 @@ class TestRefusals:
             save()
         assert (tried.value.detail, tried.value.errors) == (saved.value.detail, saved.value.errors)
 
-    def test_wrong_fields(self, subtests: pytest.Subtests) -> None:
-        alice = factories.user()
+    def test_wrong_fields(self, alice: Executor, subtests: pytest.Subtests) -> None:
         task = factories.once_task(alice)
         cases: list[dict[str, Any]] = [
             {"priority": 101},
@@ -282,9 +280,8 @@ def test_new_task_is_shown_and_not_planned(
         assert [change.after.items for change in answer.changes] == saved(answer, period, new)
 
 
-def test_nothing_leaks_into_the_queues_that_pulls_use() -> None:
+def test_nothing_leaks_into_the_queues_that_pulls_use(alice: Executor) -> None:
     """A what-if keeps no plan and no queue."""
-    alice = factories.user()
     task = factories.once_task(alice, "A")
     queue.plans.clear(), queue.entries.clear()
     assert titles(what_if_changed(task, title="B")) == {"uid_alice": (["A"], ["B"])}

@@ -69,6 +69,11 @@ def pages_of(run: FlowRun) -> list[str]:
     return [reverse(f"admin:flows_flowrun_{name}", args=[run.pk]) for name in names]
 
 
+def cells_by_name(page: Any) -> dict[str, list[str]]:
+    """The cells of each row of the first table, by the name in it."""
+    return {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
+
+
 def actions_on(page: Any) -> set[str]:
     return set(re.findall(r"/flowrun/act/(\w+)/", page.content.decode()))
 
@@ -82,7 +87,7 @@ def test_page_says_what_a_run_waits_for(admin_client: Client, rounds: scenes.Rou
     assert "Waits for 4 people for Aisle 7 , 1 failed job of recognise" in text
     assert "2 jobs of recognise , somebody to finish goods-in ; 11 of 22 parts" in text
     assert "Weekly price round v1 · shop Nanjing Road · photos 12 · started" in text
-    lines = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
+    lines = cells_by_name(page)
     assert lines["recognise"][2:5] == [
         "1 failed",
         "price-recognise",
@@ -157,15 +162,12 @@ def test_step_that_is_tried_again_began_when_it_began_first(
 
     page = page_of(admin_client, run_of(run))
 
-    lines = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
+    lines = cells_by_name(page)
     since = f"{localtime(again):%H:%M}"
     for name in ("look", "photos"):
         assert lines[name][5:7] == [f"{localtime(first):%H:%M}", f"3 min try since {since}"]
     work(run, "look")
-    lines = {
-        row[1].text: [cell.text for cell in row]
-        for row in tables_of(page_of(admin_client, run_of(run)))[0][1:]
-    }
+    lines = cells_by_name(page_of(admin_client, run_of(run)))
     assert lines["look"][5:7] == [f"{localtime(first):%H:%M}", f"3 min try since {since}"]
 
 
@@ -329,15 +331,11 @@ def test_list_of_runs(admin_client: Client, rounds: scenes.Rounds) -> None:
     page = admin_client.get(reverse(LIST))
     text = text_of(page)
     assert "Running 4 Failed 1 Ended" in text
-    rows = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
+    rows = cells_by_name(page)
     assert rows["Weekly price round 2026-48"][0] == "Paused"
     assert rows["Weekly price round 2026-47"][2] == "Aisle 7, recognise, goods-in"
 
-    found = {
-        "2026-47": [rounds.running],
-        str(rounds.own.pk): [rounds.own],
-        "2026": [],
-    }
+    found = {"2026-47": [rounds.running], str(rounds.own.pk): [rounds.own], "2026": []}
     for term, runs in found.items():
         assert rows_of(admin_client, reverse(LIST), q=term) == runs
     assert rows_of(admin_client, reverse(LIST), status="failed") == [rounds.failed]

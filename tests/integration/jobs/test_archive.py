@@ -242,28 +242,27 @@ class TestKilled:
         assert (row(number).status, events_of(number)) == ("ready", ["restored", "retried"])
 
 
-class TestRaces:
-    def test_retries_and_the_mover_at_once(self, racers: Any) -> None:
-        """S4.16, I61, I56: each job is retried once, wherever it was, and no look misses it."""
-        everything = [*archived(12, status="failed"), *ended(12, status="failed")]
+def test_retries_and_the_mover_at_once(racers: Any) -> None:
+    """S4.16, I61, I56: each job is retried once, wherever it was, and no look misses it."""
+    everything = [*archived(12, status="failed"), *ended(12, status="failed")]
 
-        def retry(number: int) -> str:
-            job = find.find(number)
-            assert job is not None
-            try:
-                return control.retry(job=job, **WHO).status
-            except Conflict as refused:
-                return refused.code
+    def retry(number: int) -> str:
+        job = find.find(number)
+        assert job is not None
+        try:
+            return control.retry(job=job, **WHO).status
+        except Conflict as refused:
+            return refused.code
 
-        def look() -> int:
-            return sum(find.find(number) is not None for number in everything * 5)
+    def look() -> int:
+        return sum(find.find(number) is not None for number in everything * 5)
 
-        calls = [lambda number=number: retry(number) for number in everything for _ in (1, 2)]
-        race = racers([move, move, look, look, *calls])
-        moved, again, seen, seen_too, *answers = race.results
-        assert seen == seen_too == 5 * len(everything)
-        assert sorted(answers) == ["conflict"] * 24 + ["ready"] * 24
-        assert moved + again <= 12
-        for number in everything:
-            assert where(number) == LIVE
-            assert row(number).status == "ready"
+    calls = [lambda number=number: retry(number) for number in everything for _ in (1, 2)]
+    race = racers([move, move, look, look, *calls])
+    moved, again, seen, seen_too, *answers = race.results
+    assert seen == seen_too == 5 * len(everything)
+    assert sorted(answers) == ["conflict"] * 24 + ["ready"] * 24
+    assert moved + again <= 12
+    for number in everything:
+        assert where(number) == LIVE
+        assert row(number).status == "ready"

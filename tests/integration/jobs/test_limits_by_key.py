@@ -214,23 +214,14 @@ def test_job_with_another_customer_counts_for_that_one(frozen_clock: FrozenClock
     limited(limit_running=1)
     [ready], [next_], [other] = some(1), some(1), some(1, 8)
 
-    edited = control.edit(
-        job=row(ready),
-        version=row(ready).version,
-        changes={"context": {"customer": 8}},
-        actor="ann",
-        reason="it was his",
-    )
+    def give(number: int, customer: object) -> Job:
+        changes, who = {"context": {"customer": customer}}, {"actor": "ann", "reason": "it was his"}
+        return control.edit(job=row(number), version=row(number).version, changes=changes, **who)
 
-    assert (edited.status, statuses([next_, other])) == (BLOCKED, [READY, READY])
+    assert give(ready, 8).status == BLOCKED
+    assert statuses([next_, other]) == [READY, READY]
     with pytest.raises(Invalid, match="an object here"):
-        control.edit(
-            job=row(next_),
-            version=row(next_).version,
-            changes={"context": {"customer": {}}},
-            actor="ann",
-            reason="typo",
-        )
+        give(next_, {})
 
 
 def test_attempt_that_names_another_customer_goes_on_for_that_one(
