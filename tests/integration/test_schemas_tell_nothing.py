@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps.common import clock
+from apps.common.errors import PlatformError
 from apps.common.masking import MASK, redact
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services.fitting import fitting
-from apps.jobs.models import Job
+from apps.flows.models import FlowStep
+from apps.flows.services import control
+from apps.jobs.models import InboxRow, Job
+from apps.jobs.services import inbox
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.schedules.models import Schedule
-from tests import factories
+from tests import factories, flows
 from tests.clients import JsonClient
 from tests.emptying import undone
 from tests.jobs import end, job_type, jobs, take
@@ -133,8 +139,43 @@ def template_form(world: World) -> Any:
     return len(fit.fits), [each.errors for each in fit.misfits]
 
 
+def flow_steps(world: World) -> Any:
+    """Steps that begin when the job type and the template want something else than they did."""
+    secret = Job.objects.get(pk=world.job).context
+    factories.template("photo", {"type": "object"})
+    run = flows.started(
+        flows.wait("gate"),
+        flows.job("one", context=secret, needs=["gate"]),
+        flows.jobs("many", [secret, {"a": 2}], needs=["gate"]),
+        flows.job("given", context={"token": flows.ref("params", "token")}, needs=["gate"]),
+        flows.task("shown", "uid_ann", template="photo", params=secret, needs=["gate"]),
+        params=secret,
+    )
+    world.ask_of_jobs()
+    factories.template("photo", world.schema)
+    control.finish(run=flows.run_of(run), step="gate", result=None, **flows.OLGA)
+    return flows.states(run), [*FlowStep.objects.filter(run=run).values_list("name", "memo")]
+
+
+def inbox_row(world: World) -> Any:
+    """A row that waited while the schema was changed, and its correction."""
+    secret = Job.objects.get(pk=world.job).context
+    number = InboxRow.objects.create(type="mail", context=json.dumps(secret)).pk
+    wrong = InboxRow.objects.create(
+        type="mail", context=json.dumps(secret), refused_at=clock.now(), error="was wrong"
+    )
+    world.ask_of_jobs()
+    inbox.move(seconds=5)
+    try:
+        inbox.correct(row=wrong, version=None, changes={"priority": 1}, **flows.OLGA)
+    except PlatformError as error:
+        return error.detail
+    return [*InboxRow.objects.filter(pk=number).values_list("error")]
+
+
 DOORS: tuple[Callable[[World], Any], ...] = (
     *(job_edit, schedule_edit, schedule_run, task_edit, task_form, template_form),
+    *(flow_steps, inbox_row),
 )
 
 

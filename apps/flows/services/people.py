@@ -10,6 +10,7 @@ from typing import Any
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table
 from apps.common.errors import Invalid
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.dispatch.models import ArchivedDispatch, Dispatch, Executor, OnceTask
 from apps.dispatch.rules import life, policy
@@ -33,7 +34,8 @@ def as_fields(step: Step, params: Mapping[str, Any]) -> dict[str, Any]:
         **said,
         "dispatch_times": step.quota,
         "title": step.title,
-        "params": dict(params),
+        # As stored: the memo of a step would say whether a secret fits the present template.
+        "params": kept({**params}),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from apps.common import clock
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
 from apps.common.errors import Invalid, TooLarge
+from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import shapes
@@ -48,7 +49,8 @@ def begin(
         raise TooLarge(message)
     if not contexts:
         return {"made": 0}, 0
-    jobs = [Submission(step.said["type"], each, trace_id=run.trace_id) for each in contexts]
+    # The memo of the step would say whether a secret fits the schema that the type has now.
+    jobs = [Submission(step.said["type"], kept(each), trace_id=run.trace_id) for each in contexts]
     made = submit_part(jobs, part_of=row.pk, by=run.subject)
     return {"first": made[0].id, "last": made[-1].id, "made": len(made)}, size
 
