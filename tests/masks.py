@@ -97,3 +97,13 @@ def require_in_place(after: Any, before: Any) -> None:
     for path, leaf in leaves(after).items():
         if SECRET in str(leaf) or MASK in str(leaf):
             assert was.get(path) == leaf, (path, leaf)
+
+
+# A private key as a program logs it, line by line, and those of its lines that nobody may see.
+CODE = (f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{SECRET}/+", f"{SECRET}a+b/c0", "Qw==")
+PRIVATE_KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "DEK-Info: AES-128-CBC,0123",
+    *CODE,
+    "-----END RSA PRIVATE KEY-----",
+)

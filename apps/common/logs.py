@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -17,11 +18,22 @@ from typing import Any
 
 from apps.common.error_lines import line_of_text
 from apps.common.masking import redact_line
+from apps.common.masking.key_lines import KeyLines
 
 # Where the middleware leaves the id in `request.META`.
 REQUEST_ID = "taskplatform.request_id"
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("bound_log_fields", default=MappingProxyType({}))
+
+
+class _Said(threading.local):
+    """What each thread has logged."""
+
+    def __init__(self) -> None:
+        self.keys = KeyLines()
+
+
+_said = _Said()
 
 
 def bound(**fields: Any) -> AbstractContextManager[None]:
@@ -68,7 +80,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time_of(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message_of(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -86,7 +98,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {**_of_finished_request(record), **_bound.get()}
-        said = redact_line(record.getMessage())
+        said = redact_line(_message_of(record))
         text = f"{_time_of(record)} {record.levelname} {record.name}: {said}"
         below: list[str] = []
         if record.exc_info:
@@ -119,6 +131,11 @@ def _printable(text: str) -> str:
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
     )
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    """What was said, but the lines of a private key that this thread logs one by one."""
+    return _said.keys.hide(record.getMessage())
 
 
 def _time_of(record: logging.LogRecord) -> str:

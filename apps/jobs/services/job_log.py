@@ -12,6 +12,7 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 
 from apps.common.db import fetch, table
 from apps.common.masking import redact
+from apps.common.masking.key_lines import BEGIN, KeyLines
 from apps.common.readers import read_number
 from apps.common.rows import insert_values
 from apps.common.tidy import CHUNK, rest
@@ -133,15 +134,29 @@ def read(parts: Iterable[JobLog], *, masked: bool = True, text: str = "") -> lis
     letters of either case, as they are shown."""
     found: dict[tuple[int, int], list[Line]] = defaultdict(list)
     left_out: dict[tuple[int, int], int] = defaultdict(int)
+    keys: dict[int, KeyLines] = {}
     wanted = text.casefold()
     for part in parts:
         named = part.hold, part.attempt
         left_out[named] += part.left_out
+        if masked and part.hold not in keys:
+            keys[part.hold] = _keys_before(part)
         for line in rules.read(part.text):
-            shown = line._replace(text=redact(line.text)) if masked else line
+            shown = line._replace(text=redact(keys[part.hold].hide(line.text))) if masked else line
             if wanted in shown.text.casefold():
                 found[named].append(shown)
     return [StoredAttemptLog(*named, found[named], left) for named, left in left_out.items()]
+
+
+def _keys_before(part: JobLog) -> KeyLines:
+    """What the parts of the attempt before this one say of private keys: one may have begun."""
+    keys = KeyLines()
+    before = parts_of(part.job).filter(hold=part.hold, part__lt=part.part)
+    begun = before.filter(text__contains=BEGIN).first() if part.part else None
+    for each in before.filter(part__gte=begun.part) if begun else ():
+        for line in rules.read(each.text):
+            keys.hide(line.text)
+    return keys
 
 
 class Attempt(NamedTuple):

@@ -10,6 +10,7 @@ from apps.common.masking import MASK
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import job_type, jobs
+from tests.masks import CODE, PRIVATE_KEY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 JOBS = "/api/v1/jobs/"
@@ -130,3 +131,27 @@ def test_secrets_are_shown_to_keys_with_payload(
     assert shown("read", "payload") == "password=s3cr3t"
     for terms in ({"job_types": ["fax"]}, {"executors": ["uid_bob"]}):
         assert read(api_for(scopes=["read"], **terms), held).status_code == 404
+
+
+def test_private_key_is_masked_from_whichever_of_its_lines_the_log_is_read(
+    api: ContractClient, held: dict[str, Any], api_for: ApiFor
+) -> None:
+    """Each line in a part of its own, as one may come with a heartbeat."""
+    reader = api_for(scopes=["read"])
+    beat(api, held, "before")
+    place = read(api, held).json()["after"]
+    for line in PRIVATE_KEY:
+        beat(api, held, line)
+    beat(api, held, "behind")
+
+    def said(client: ContractClient, after: str) -> list[str]:
+        attempts = read(client, held, after=after).json()["attempts"]
+        return [line["text"] for log in attempts for line in log["lines"]]
+
+    shown = [MASK if line in CODE else line for line in PRIVATE_KEY]
+    assert said(reader, "") == ["before", *shown, "behind"]
+    hold, _dot, part = place.partition(".")
+    for number in range(len(PRIVATE_KEY)):
+        after = f"{hold}.{int(part) + number}"
+        assert said(reader, after) == [*shown[number:], "behind"]
+    assert said(api, "")[1:-1] == [*PRIVATE_KEY]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.db import OperationalError
 
 from apps.common import logs
 from apps.common.logs import JsonFormatter, TextFormatter, bound, note
+from tests.masks import CODE, PRIVATE_KEY
 
 
 def line_of(message: str, *args: object, **extra: Any) -> str:
@@ -146,3 +148,24 @@ def test_hostile_text_stays_on_one_line_that_commands_no_terminal() -> None:
     line = text_of("%s", "a\r\n\x1b[2J\x9b31m\u202e\u2028巡\ud800\0")
     assert line.isprintable()
     assert line.endswith(r"a\r\n\x1b[2J\x9b31m\u202e\u2028巡\ud800\x00")
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_private_key_logged_line_by_line_is_hidden_from_its_first_line_to_its_last(
+    formatter: logging.Formatter,
+) -> None:
+    def formatted(text: str) -> str:
+        record = logging.LogRecord("apps.x", logging.INFO, "f.py", 1, "%s", (text,), None)
+        return formatter.format(record)
+
+    lines = [formatted(each) for each in PRIVATE_KEY]
+    # Another thread says something meanwhile.
+    formatted(PRIVATE_KEY[0])
+    other = threading.Thread(target=lambda: lines.append(formatted("hunter")))
+    other.start()
+    other.join()
+    formatted(PRIVATE_KEY[-1])
+
+    said = "\n".join([*lines, formatted("MIIB")])
+    assert all(code not in said for code in CODE)
+    assert all(word in said for word in ("-----END", "DEK-Info", "hunter", "MIIB"))
