@@ -20,6 +20,7 @@ from apps.jobs.models import Job, JobScope, JobType, bounds_of
 from apps.jobs.services import types
 from tests import factories
 from tests.emptying import undone
+from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
@@ -171,6 +172,26 @@ def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> 
         assert answer.status_code == 200
         assert f"/job/{foreign.pk}/" not in answer.content.decode(), url
     assert "own-1" in text_of(page.get("/admin/jobs/job/"))
+
+
+ASKED_OF_TYPES = (
+    *("jobs/job/?type={}", "jobs/archivedjob/?type={}", "schedules/schedule/?type={}"),
+    *("jobs/job/add/?type={}", "reports/?source=job&only=type:{}", "jobs/jobtype/?q={}"),
+)
+
+
+@pytest.mark.parametrize("address", ASKED_OF_TYPES)
+def test_foreign_type_is_answered_as_one_that_does_not_exist(
+    address: str, page: Client, foreign: Job, frozen_clock: FrozenClock
+) -> None:
+    JobType.objects.filter(name="sms").update(limit_by="user", limit_running=1)
+
+    def said(name: str) -> str:
+        shown = text_of(page.get(f"/admin/{address.format(name)}", follow=True))
+        return shown.replace(name, "NAME")
+
+    assert said("sms") == said("fax")
+    assert "Blocked" not in said("sms")
 
 
 @pytest.mark.both

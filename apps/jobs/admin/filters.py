@@ -75,8 +75,8 @@ def _past_error(number: int, key: str) -> str:
 
 
 class TypeFilter(FormFilter):
-    def names(self, person: Any = None) -> list[str]:
-        """All types by name, or those that the person sees."""
+    def names(self, person: Any) -> list[str]:
+        """The types that the person sees, by name."""
         return type_names(person)
 
     @property
@@ -91,7 +91,8 @@ class TypeFilter(FormFilter):
             yield "type", labelled(capfirst(str(self.title)), str(name)[:80])
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given["type"] not in self.names():
+        # To people with limits another type is as unknown as one that does not exist.
+        if given["type"] not in self.names(self.request.user):
             raise ValueError(gettext("There is no job type %s.") % repr(given["type"][:80]))
         return super().narrowed(rows, given)
 
@@ -99,9 +100,9 @@ class TypeFilter(FormFilter):
 class ArchivedTypeFilter(TypeFilter):
     """The filter by type, also by deleted types whose jobs are still in the archive."""
 
-    def names(self, person: Any = None) -> list[str]:
+    def names(self, person: Any) -> list[str]:
         gone = {*archived_types()} - {*type_names()}
-        limits = None if person is None else JobScope.names_of(person)
+        limits = JobScope.names_of(person)
         seen = gone if limits is None else gone.intersection(limits)
         return sorted({*type_names(person), *seen})
 
@@ -112,7 +113,8 @@ class StatusFilter(FormFilter):
         """The open states, then the failed one, then the rest; without limits by key none is
         blocked."""
         rest = (Job.Status.FAILED, Job.Status.SUCCEEDED, Job.Status.CANCELLED)
-        has_limits = any(type_.key_limit is not None for type_ in type_snapshots().values())
+        types = seen_by(self.request.user, [*type_snapshots().values()])
+        has_limits = any(type_.key_limit is not None for type_ in types)
         open_ones = [each for each in _OPEN if has_limits or each != Job.Status.BLOCKED]
         return [(each.value, each.label) for each in (*open_ones, *rest)]
 
