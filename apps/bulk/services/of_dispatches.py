@@ -28,9 +28,9 @@ class Dispatches(Target):
         return self.within(DispatchFilters.narrow(Dispatch.objects.all(), wanted), bounds)
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
-        if bounds.users is None:
+        if bounds.executors is None:
             return rows
-        return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
+        return rows.within(bounds.executors)  # type: ignore[attr-defined, no-any-return]
 
     def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         found = keys_if_few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)

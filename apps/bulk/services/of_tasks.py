@@ -33,9 +33,9 @@ class Tasks(Target):
         return self.within(filtered.tasks_meant(self.model, wanted), bounds)
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
-        if bounds.users is None:
+        if bounds.executors is None:
             return rows
-        return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
+        return rows.within(bounds.executors)  # type: ignore[attr-defined, no-any-return]
 
     def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         return sorted(wanted.get("ids") or (), reverse=True) or None

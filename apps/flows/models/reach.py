@@ -36,7 +36,7 @@ class Sides:
         further = JobType.objects.filter(handler__in=registry.further())
         return cls(
             types,
-            () if bounds.users is None else bounds.users.names,
+            bounds.executors,
             frozenset(further.values_list("name", flat=True)),
         )
 

@@ -34,6 +34,14 @@ class Bounds:
         """Whether every job is within them."""
         return self.types is None and self.users is None
 
+    @property
+    def executors(self) -> Collection[str] | None:
+        """The people and groups within them, whose tasks and dispatches are, too; None for all.
+        Who is bound to job types alone reaches nobody."""
+        if self.users is not None:
+            return self.users.names
+        return None if self.types is None else ()
+
     def condition(self) -> Q:
         """The condition for jobs within the bounds."""
         condition = Q()

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
 
 from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
+from apps.bulk.services.targets import TARGETS
 from apps.common.errors import Conflict
+from apps.common.filtering import RowFilter
+from apps.dispatch.models import OperatorScope
+from apps.dispatch.services import pull
 from apps.jobs.handlers import Cancelled, Fail
-from apps.jobs.models import Job, JobScope
+from apps.jobs.models import Job, JobScope, bounds_of
 from apps.jobs.rules import transitions as t
+from tests import factories
+from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import Attempt, again, carry_out, counts, statuses
 from tests.jobs import jobs
 
@@ -39,6 +46,33 @@ def test_limited_person_changes_only_jobs_within_the_limits(start: Start, operat
     carry_out(run)
     assert counts(run) == ("done", 3, 3, 0, 0)
     assert (statuses(mails), statuses(webs)) == ({t.READY}, {t.CANCELLED})
+
+
+@pytest.mark.parametrize("types", [(), ("mail",)])
+@pytest.mark.parametrize("people", [(), ("uid_ann",)])
+def test_runs_reach_the_rows_that_the_person_sees_in_lists(
+    types: tuple[str, ...], people: tuple[str, ...], operator: User, frozen_clock: FrozenClock
+) -> None:
+    """Rows of each kind, of two types and two people."""
+    for name, type_ in (("uid_ann", "mail"), ("uid_bob", "web")):
+        executor = factories.user(name)
+        factories.once_task(executor)
+        factories.rotation(executor)
+        factories.job(type_)
+        pull.answer_pull(name)
+    for name in types:
+        JobScope.objects.create(operator=operator, type=name)
+    for name in people:
+        OperatorScope.objects.create(operator=operator, executor=factories.member(name))
+    operator = User.objects.get(pk=operator.pk)
+    bounds = bounds_of(operator)
+
+    for target in TARGETS.values():
+        rows: Any = target.model._default_manager
+        seen = {*rows.visible_to(operator).values_list("pk", flat=True)}
+        for reached in (target.within(rows.all(), bounds), target.rows(RowFilter({}), bounds)):
+            assert {*reached.values_list("pk", flat=True)} == seen, target.kind
+        assert len(seen) == 2 or types or people
 
 
 def test_limit_set_in_the_middle_holds_for_the_rest(start: Start, operator: User) -> None:
