@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import smtplib
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
@@ -41,6 +42,8 @@ BEING_SENT = _("Somebody else is sending it.")
 NOT_TAKEN = _("The message was not taken.")
 REFUSED = _("The message was refused.")
 NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
+# The letters of the shortest key of a bot: shorter parts of addresses are words.
+_MIN_KEY = 8
 # Attempts if the other side refuses a message for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
 
@@ -191,7 +194,11 @@ def _by_code(code: int, text: bytes | str) -> Verdict:
 def _without_secrets(channel: Channel, text: str) -> str:
     """The answer without the secrets of the channel: it may repeat what was sent."""
     parts = urlsplit(channel.url)
-    for secret in (channel.url, parts.query, parts.path, channel.secret):
-        if len(secret) > 1:
-            text = text.replace(secret, "…")
+    whole = (channel.url, parts.query, parts.path, channel.secret)
+    secrets = {each for each in whole if len(each) > 1}
+    # The key of a bot is one part of its address, and an answer may name it alone.
+    for part in re.split("[/&=]", f"{parts.path}&{parts.query}"):
+        secrets |= {each for each in (part, unquote(part)) if len(each) >= _MIN_KEY}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "…")
     return text.replace("\x00", "\ufffd")

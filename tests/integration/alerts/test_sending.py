@@ -122,6 +122,23 @@ def test_answer_that_repeats_the_key_of_the_address_is_masked(site: Receiver) ->
     assert (found.state, found.code, found.answer) == ("failed", 400, "bad …?… with …")
 
 
+@pytest.mark.parametrize(
+    ("address", "answer", "shown"),
+    [
+        ("/services/T0/Xk3yOfTheBot", "no_service: Xk3yOfTheBot", "no_service: …"),
+        ("/send?access_token=81f3c0ffee", "token 81f3c0ffee is gone", "token … is gone"),
+        ("/send?key=81f3%2Bc0ffee", "81f3+c0ffee, 81f3%2Bc0ffee", "…, …"),
+        ("/api/hook/81f3c0ffee", r"bad \/api\/hook\/81f3c0ffee", r"bad \/api\/hook\/…"),
+    ],
+)
+def test_answer_that_repeats_the_key_alone_is_masked(
+    site: Receiver, address: str, answer: str, shown: str
+) -> None:
+    site.answers = [(400, answer.encode())]
+
+    assert refused(channel(url=f"{site.url}{address}")).answer == shown
+
+
 def test_host_that_is_not_listed_is_not_called(site: Receiver, settings: Any) -> None:
     settings.ALERT_HOSTS = ("alerts.example.org",)
 
