@@ -18,7 +18,8 @@ _BLANK = r"\x09-\x0D\x20"
 # The characters of a name: all but blanks, quotes and the signs between names and values.
 _DIVIDERS = "\u3000，。；：？！＝（）“”‘’「」"
 _IN_NAME = rf"[^\x00-\x20!\"#\$\&'\(\)\*\+,/:;<=>\?@\\\^`\{{\|\}}~\x7F{_DIVIDERS}]"
-_REST = rf"{_IN_NAME}{{0,80}}"
+# All of the rest, never less of it: whatever may follow a name is no character of one.
+_REST = rf"{_IN_NAME}{{0,80}}+"
 # Where words of a name begin and end, also in `apiKey`, `APIKey` and `password2`.
 _HUMP = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 # Before a name there may also be the escape of a line in a JSON text.
@@ -285,10 +286,12 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
         rf"{begin}(?:[^{blank}&;#\"'<>]*[:：=][{blank}]+){{0,20}}[^{blank}&;#\"'<>]+)",
     )
 
-    # Options of a command, sentences, and XML.
+    # Options of a command, sentences, and XML. Of many dashes the first two that may begin an
+    # option do, and what begins another one is looked at there.
+    option = r"(?<![A-Za-z0-9])(?<![^A-Za-z0-9]-)--"
     yield (
         ("--",),
-        rf"((?<![A-Za-z0-9])--{_REST}{name}{_REST}"
+        rf"({option}(?:(?!{option}){_IN_NAME}){{0,80}}?{name}{_REST}"
         rf"(?:[{blank}]+|\\{{0,7}}[\"'],[{blank}]*)(?:\\{{0,7}}[\"'])?)"
         rf"(?!-){_UNSAID}(?:{_TO_QUOTE}|(?<![\"'])[^{blank}\"'<>]+)",
     )
