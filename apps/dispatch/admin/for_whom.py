@@ -31,7 +31,7 @@ def for_whom(request: HttpRequest, current: str) -> list[Panel]:
         for name in may
     )
     words = pgettext("of a plan", "For")
-    return [Panel("", format_html("<p>{}: {}</p>", words, joined(links, " | ")))]
+    return [Panel("", format_html('<p class="for-whom">{}: {}</p>', words, joined(links, " | ")))]
 
 
 def _may_add(request: HttpRequest, name: str) -> bool:
