@@ -102,6 +102,8 @@ class PlatformModelAdmin(ModelAdmin):
     list_tabs: ClassVar[str] = ""
     # Tabs beside the first of these by another filter: its parameter, the value and the text.
     tabs_beside: ClassVar[Sequence[tuple[str, str, str | Promise]]] = ()
+    # The parameter of the filter that tells the pages of the list apart, as the menu has them.
+    list_place: ClassVar[str] = ""
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()
     # Whether the list says how many rows there are; if not, it has links to the next page only.

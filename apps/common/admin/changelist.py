@@ -106,7 +106,7 @@ class PlatformChangeList(ChangeList):
     @property
     def is_narrowed(self) -> bool:
         """Whether the address filters the list."""
-        return not self.request.GET.keys() <= _LEAVES_ALL
+        return not self.request.GET.keys() <= _LEAVES_ALL | {self.model_admin.list_place}
 
     @cached_property
     def given(self) -> dict[str, str]:
@@ -184,7 +184,8 @@ class PlatformChangeList(ChangeList):
             found.append(Chip(text, self._without(SEARCH_VAR)))
         for spec in self.filter_specs:
             if isinstance(spec, FormFilter):
-                found += [Chip(text, self._without(name)) for name, text in spec.in_words()]
+                words = [each for each in spec.in_words() if each[0] != self.model_admin.list_place]
+                found += [Chip(text, self._without(name)) for name, text in words]
                 continue
             all_of_them, *others = spec.choices(self)
             chosen = [each for each in others if each.get("selected")]
@@ -246,6 +247,9 @@ class PlatformChangeList(ChangeList):
         """`12 job types`: how many rows there are on all pages."""
         one, many = self.opts.verbose_name, self.opts.verbose_name_plural
         count = self.result_count
+        if self.model_admin.list_place in self.given:
+            # The name of the model says more than what is on this page.
+            return SafeString(ngettext("%s row", "%s rows", count) % f"{count:,}")
         return filled(_("{count} {kind}"), count=count, kind=one if count == 1 else many)
 
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:

@@ -22,6 +22,7 @@ from apps.common.admin.html import bullets, joined, link, list_url, page_link, p
 from apps.common.admin.pages import OtherForm, Panel
 from apps.dispatch.admin.dispatch_states import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
+from apps.dispatch.admin.give import GIVE_URL
 from apps.dispatch.admin.people import person
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
@@ -89,8 +90,10 @@ def _open_dispatch(row: Executor, user: Any) -> SafeString:
         return format_html("<p>{}</p>", _("Nothing."))
     task = TASK_MODELS[dispatch.source].objects.filter(pk=dispatch.task)
     warning = "" if task.exists() else _("Its task is gone, so it cannot expire; cancel it.")
+    give = reverse(f"admin:{GIVE_URL}", args=[dispatch.pk])
+    may_give = user.has_perm("dispatch.operate_dispatch")
     return format_html(
-        "<p>{} · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>",
+        "<p>{} · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>{}",
         page_link(Dispatch, dispatch.pk),
         title_of(dispatch, user),
         _("Handed out"),
@@ -98,6 +101,7 @@ def _open_dispatch(row: Executor, user: Any) -> SafeString:
         _("Deadline"),
         shown_time(dispatch.deadline_at),
         warning,
+        link(give, _("Give to…"), look="plain-button") if may_give else "",
     )
 
 

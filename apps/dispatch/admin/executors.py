@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, JsonResponse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
@@ -19,20 +20,21 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from apps.common.admin.actions import ReasonAction
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, state_label, time_column
+from apps.common.admin.display import column, shown_text, state_label, time_column
 from apps.common.admin.filters import list_filters
-from apps.common.admin.html import link, list_url
+from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.pages import Panel
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.admin.who import who
 from apps.common.readers import read_number
+from apps.dispatch.admin.dispatch_states import time_left
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view, why_nothing_view
 from apps.dispatch.admin.filters import NAMES_URL, ExecutorFilter, SilentFilter
-from apps.dispatch.models import Executor, Membership, OnceTask
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
 from apps.dispatch.services.filtered import ExecutorFilters
@@ -156,13 +158,16 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         "shown_kind",
         "enabled",
         "belongs",
+        "in_hand",
         "open_tasks",
         "shown_last_seen_at",
     )
     list_mobile = (
         ("shown_name", "shown_kind"),
-        ("belongs", "open_tasks", "shown_last_seen_at"),
+        ("belongs", "in_hand", "open_tasks", "shown_last_seen_at"),
     )
+    list_if_any = ("in_hand",)
+    list_place = "kind"
     list_filter = list_filters(ExecutorFilters, group=ExecutorFilter, silent=SilentFilter)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
@@ -181,10 +186,20 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         active = OnceTask.objects.filter(executor__in=pks, status=OnceTask.Status.ACTIVE)
         tasks = active.order_by().values_list("executor").annotate(Count("pk"))
         counts = {"members": dict(members), "groups": dict(groups), "tasks": dict(tasks)}
+        dispatches = Dispatch.objects.none()
+        if request.user.has_perm("dispatch.view_dispatch"):
+            dispatches = Dispatch.objects.visible_to(request.user).filter(open_for__in=pks)
+        held = {each.open_for: each for each in dispatches.defer("params", "result")}
         for row in rows:
             row.member_count = counts["members"].get(row.pk, 0)
             row.group_count = counts["groups"].get(row.pk, 0)
             row.task_count = counts["tasks"].get(row.pk, 0)
+            row.held = held.get(row.pk)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        shown = super().get_list_display(request)
+        is_told = request.GET.get(self.list_place) in Executor.Kind.values
+        return [each for each in shown if not is_told or each != "shown_kind"]
 
     @column(_("name"), ordering="name")
     def shown_name(self, executor: Any) -> SafeString:
@@ -197,6 +212,14 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
             return ngettext("%d member", "%d members", count) % count
         count = executor.group_count
         return ngettext("in %d group", "in %d groups", count) % count if count else "–"
+
+    @column(_("in hand"))
+    def in_hand(self, executor: Any) -> SafeString | str:
+        held = executor.held
+        if held is None:
+            return ""
+        title = link(page_url(Dispatch, held.pk), shown_text(held.title, limit=80))
+        return format_html('{} <span class="cell-note">{}</span>', title, time_left(held))
 
     @column(_("active tasks"))
     def open_tasks(self, executor: Any) -> SafeString | str:

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from django.contrib import messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.actions import MAX_REASON, actor_of
-from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.admin.display import label, short_time, shown_text, translate
+from apps.common.admin.who import who
 from apps.common.errors import PlatformError
 from apps.common.texts import begin_of
 from apps.dispatch.admin.explain import PASSING, WORDS
@@ -25,11 +27,18 @@ from apps.dispatch.services.handing import Taker, hand_over, takers
 
 GIVE_URL = "dispatch_dispatch_give"
 MAX_PEOPLE = 50
+# What these words say needs no sentence with the number of a dispatch.
+SHORT = {
+    policy.IN_FLIGHT: _("holds a task"),
+    policy.COOLING_DOWN: WORDS[policy.COOLING_DOWN],
+    policy.ALREADY_TAKEN: WORDS[policy.ALREADY_TAKEN],
+}
 
 
 class Line(NamedTuple):
     title: str
     name: str
+    who: SafeString
     word: SafeString
     detail: str
     until: SafeString | None
@@ -54,10 +63,10 @@ def give_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpRespons
         row_title=shown_text(row.title, limit=80),
         row_url=model_admin.change_url(row.pk),
         holder=shown_text(row.executor.title or row.executor.name, limit=80),
-        since=shown_time(row.dispatched_at),
-        deadline=shown_time(row.deadline_at),
+        since=short_time(row.dispatched_at),
+        deadline=short_time(row.deadline_at),
         is_late=row.deadline_at <= clock.now(),
-        new_deadline=shown_time(clock.now() + lease),
+        new_deadline=short_time(clock.now() + lease),
         lines=lines,
         more=more,
         is_possible=any(line.can_take for line in lines),
@@ -94,9 +103,10 @@ def _line(of: Taker) -> Line:
     return Line(
         title=shown_text(of.executor.title or of.executor.name, limit=80),
         name=of.executor.name,
-        word=label(str(WORDS[policy.OK if of.can_take else code]), colour),
-        detail="" if of.can_take else with_titles(of.reason.detail, of.executor),
-        until=None if until is None else shown_time(until),
+        who=who(of.executor.name, of.executor.title),
+        word=label(str((WORDS | SHORT)[policy.OK if of.can_take else code]), colour),
+        detail="" if of.can_take or code in SHORT else with_titles(of.reason.detail, of.executor),
+        until=None if until is None else format_html(gettext("until {}"), short_time(until)),
         can_take=of.can_take,
     )
 

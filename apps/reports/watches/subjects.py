@@ -73,39 +73,45 @@ def _of_error(value: str) -> dict[str, str]:
     return {"type": type_, "error_key": key}
 
 
-_SCHEDULE = Way("schedules.view_schedule", _("Schedule"), _numbered("schedules_schedule"))
+_SCHEDULE = Way("schedules.view_schedule", _("See the schedule"), _numbered("schedules_schedule"))
 # The first is the page of the subject itself.
 WAYS: Mapping[str, tuple[Way, ...]] = {
-    JOB_TYPE: (Way("jobs.view_jobtype", _("Job type"), _type),),
-    WORKER: (Way("jobs.view_worker", _("Worker"), _found("jobs_worker")),),
-    ONCE_TASK: (Way("dispatch.view_oncetask", _("Once task"), _numbered("dispatch_oncetask")),),
-    INBOX: (Way("jobs.view_job", _("Inbox"), lambda *_of: list_url("jobs_inboxrow")),),
-    TEMPLATE: (Way("dispatch.view_template", _("Template"), _found("dispatch_template")),),
+    JOB_TYPE: (Way("jobs.view_jobtype", _("See the type"), _type),),
+    WORKER: (Way("jobs.view_worker", _("See the worker"), _found("jobs_worker")),),
+    ONCE_TASK: (Way("dispatch.view_oncetask", _("See the task"), _numbered("dispatch_oncetask")),),
+    INBOX: (Way("jobs.view_job", _("See the inbox"), lambda *_of: list_url("jobs_inboxrow")),),
+    TEMPLATE: (Way("dispatch.view_template", _("See the template"), _found("dispatch_template")),),
     SCHEDULE: (_SCHEDULE,),
     SCHEDULE_RUN: (_SCHEDULE,),
-    FLOW_RUN: (Way("flows.view_flowrun", _("Run"), _numbered("flows_flowrun")),),
+    FLOW_RUN: (Way("flows.view_flowrun", _("See the run"), _numbered("flows_flowrun")),),
     SWEEP: (
         Way(
             "common.view_sweeplease",
-            _("Sweeps"),
+            _("See the sweeps"),
             lambda *_of: f"{reverse('governance')}#sweeps",
         ),
     ),
     CHECK: (Way("common.view_sweeplease", _("Checks"), lambda *_of: reverse("governance")),),
     BEAT: (
-        Way("common.view_sweeplease", _("Sweeps"), lambda *_of: f"{reverse('governance')}#sweeps"),
+        Way(
+            "common.view_sweeplease",
+            _("See the sweeps"),
+            lambda *_of: f"{reverse('governance')}#sweeps",
+        ),
     ),
     SINK: (
-        Way("journal.view_sink", _("Sinks"), lambda *_of: list_url("journal_sink")),
+        Way("journal.view_sink", _("See the sinks"), lambda *_of: list_url("journal_sink")),
         Way(
             "journal.view_sinkreject",
-            _("Refused entries"),
+            _("See the refused entries"),
             lambda name, _none: list_url("journal_sinkreject", sink=name),
         ),
     ),
     ERROR: (
         Way(
-            "jobs.view_job", _("Jobs"), lambda name, _none: list_url("jobs_job", **_of_error(name))
+            "jobs.view_job",
+            _("See the jobs"),
+            lambda name, _none: list_url("jobs_job", **_of_error(name)),
         ),
         Way("jobs.operate_job", _("Retry…"), _retry),
     ),

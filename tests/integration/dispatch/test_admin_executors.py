@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from apps.dispatch.models import Executor, Membership
@@ -67,6 +68,49 @@ def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> 
             assert [row.name for row in rows] == found
     text = text_of(admin_client.get(LIST))
     assert "1 member" in text and "in 1 group" in text
+
+
+def test_list_of_people_or_of_groups_counts_as_no_filter(admin_client: Client) -> None:
+    empty = text_of(admin_client.get(LIST, {"kind": "user"}))
+    assert "Nothing here yet" in empty and "Reset filters" not in empty
+    factories.group("gid_a", members=["uid_x"])
+    page = admin_client.get(LIST, {"kind": "user"})
+    assert "1 row" in text_of(page) and "person or group" not in text_of(page)
+    assert "kind" not in [each["text"] for each in page.context["cl"].headers]
+    assert page.context["cl"].chips == []
+    found = admin_client.get(LIST, {"kind": "user", "enabled": "False"})
+    assert [chip.text for chip in found.context["cl"].chips] == ["Enabled: no"]
+    assert "Nothing found" in text_of(found)
+    assert "kind" in [each["text"] for each in admin_client.get(LIST).context["cl"].headers]
+
+
+def test_list_says_what_people_have_in_hand(
+    admin_client: Client, frozen_clock: Any, client: Client
+) -> None:
+    ann = factories.user("uid_ann")
+    assert "In hand" not in text_of(admin_client.get(LIST))
+    factories.once_task(ann, title="Count the shelf", lease_seconds=600)
+    held = callback.taken(ann)
+    page = admin_client.get(LIST)
+    assert "In hand" in text_of(page) and "Count the shelf until" in text_of(page)
+    assert f"/admin/dispatch/dispatch/{held.pk}/change/" in page.content.decode()
+    frozen_clock.advance(seconds=660)
+    assert "Count the shelf 1 min late" in text_of(admin_client.get(LIST))
+    viewer = User.objects.create_user("of-people", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_executor"))
+    client.force_login(viewer)
+    assert "Count the shelf" not in text_of(client.get(LIST))
+
+
+def test_page_of_a_person_gives_on_what_they_have_in_hand(
+    admin_client: Client, role_client: Any
+) -> None:
+    ann = factories.user("uid_ann")
+    factories.once_task(ann)
+    give = f"/admin/dispatch/dispatch/{callback.taken(ann).pk}/give/"
+    assert give in page_of(admin_client, ann).content.decode()
+    page = page_of(role_client("viewer"), ann)
+    assert "Open dispatch" in text_of(page) and give not in page.content.decode()
 
 
 def test_executors_are_suggested_by_their_names_and_titles(admin_client: Client) -> None:

@@ -77,11 +77,11 @@ def test_open_dispatches_and_those_past_their_deadline(
         frozen_clock.advance(seconds=10)
 
     shown = figures(home(admin_client))["open"]
-    assert (shown.value, shown.note, shown.tone) == ("2", "none past its deadline", "")
+    assert (shown.value, shown.note, shown.tone) == ("2", "none overdue", "")
 
     frozen_clock.advance(seconds=75)
     shown = figures(home(admin_client))["open"]
-    assert (shown.value, shown.note, shown.tone) == ("2", "2 past their deadline", "warn")
+    assert (shown.value, shown.note, shown.tone) == ("2", "2 overdue", "warn")
 
 
 def test_people_who_are_silent_with_work_in_hand(

@@ -94,7 +94,7 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
         "succeeded": ("93.1 %", "yesterday 99.4 %"),
         "wait": ("41 s", "yesterday 3.1 s"),
         "run": ("1.6 s", "yesterday 1.5 s"),
-        "open": ("14", "2 past their deadline"),
+        "open": ("14", "2 overdue"),
         "silent": ("1 of 20", "holds work, 38 min"),
     }
     assert f"1 snoozed until {now + timedelta(minutes=66):%H:%M}" in html

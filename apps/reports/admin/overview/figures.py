@@ -172,9 +172,9 @@ def _open(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]
         count = is_open.order_by()[:MAX_COUNTED].count()
         late = is_open.filter(deadline_at__lte=status.now)
         over = late.order_by()[:MAX_COUNTED].count()
-    note = gettext("none past its deadline")
+    note = gettext("none overdue")
     if over:
-        note = ngettext("%s past its deadline", "%s past their deadline", over)
+        note = ngettext("%s overdue", "%s overdue", over)
         note %= capped(over, MAX_COUNTED)
     is_over = deadline is not None and status.now - deadline > _CLOSED_WITHIN
     return Figure(
