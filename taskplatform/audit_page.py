@@ -52,7 +52,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     if not may_audit(user):
         raise PermissionDenied
     context: dict[str, Any] = {
-        "title": _("Audit"),
+        "title": _("Consistency"),
         "recent": f"{RECENT:,}",
         "lines": [_waiting(check) for check in CHECKS],
     }

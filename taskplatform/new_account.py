@@ -102,7 +102,7 @@ class NewMemberForm(NewAccountForm):
         label=_("Sees these people and groups only"),
         required=False,
         help_text=_(
-            "Names of users (uid_…) and groups (gid_…), divided by blanks; a group stands for its "
+            "Names of people (uid_…) and groups (gid_…), divided by blanks; a group stands for its "
             "members. Empty: no limit."
         ),
     )

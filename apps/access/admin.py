@@ -119,7 +119,7 @@ class ApiClientForm(ServiceForm):
             suggestions=reverse_lazy("admin:dispatch_executor_names"), takes_several=True
         ),
         help_text=_(
-            "Names of users (uid_…) and groups (gid_…), divided by blanks; a group stands for its "
+            "Names of people (uid_…) and groups (gid_…), divided by blanks; a group stands for its "
             "members. Empty: no limit."
         ),
     )

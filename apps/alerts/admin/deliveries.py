@@ -12,6 +12,7 @@ from apps.alerts.models import MAX_ANSWER, Alert, Channel, Delivery
 from apps.common.admin.display import column, shown_text, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link
+from apps.common.admin.list_head import NextStep
 from apps.common.admin.live import LiveAdmin
 from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
@@ -31,6 +32,9 @@ class DeliveryFilters(RowFilters):
 
 class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("Nothing was sent in the time for which deliveries are kept.")
+    next_steps = (
+        NextStep(_("See the channels"), "admin:alerts_channel_changelist", "alerts.view_channel"),
+    )
     list_display = (
         "number",
         "shown_created",

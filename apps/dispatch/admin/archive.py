@@ -16,6 +16,7 @@ from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import state_label, text_column, time_column
 from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.json_fields import json_field
+from apps.common.admin.list_head import NextStep
 from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
@@ -50,6 +51,11 @@ class ArchivedDispatchAdmin(DispatchAdmin):
 
     other_model = Dispatch
     when_empty = _("Dispatches come here some days after their end.")
+    next_steps = (
+        NextStep(
+            _("See the dispatches"), "admin:dispatch_dispatch_changelist", "dispatch.view_dispatch"
+        ),
+    )
     actions = ()
     custom_urls = ()
     tabs_beside = ()
@@ -100,6 +106,11 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     tasks and the same right to rotations."""
 
     when_empty = _("Tasks come here some days after they are over.")
+    next_steps = (
+        NextStep(
+            _("See the tasks"), "admin:dispatch_oncetask_changelist", "dispatch.view_oncetask"
+        ),
+    )
     list_display = (
         "shown_title",
         "shown_source",

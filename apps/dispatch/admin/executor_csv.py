@@ -106,7 +106,7 @@ class ExecutorResource(CsvResource):
         if name not in self._groups:
             group = self._seen(name, "groups")
             if not group.is_group:
-                raise Invalid.field("groups", gettext("%s is a user, not a group.") % name)
+                raise Invalid.field("groups", gettext("%s is a person, not a group.") % name)
             self._groups[name] = group
             self._members[name] = set(executors.member_names(group)) if group.pk else set()
 
@@ -186,8 +186,8 @@ class ExecutorCsvPages(CsvPages):
     def import_help(self) -> Sequence[str]:
         return (
             gettext(
-                "Only name is needed; uid_… is a user, gid_… a group. The column groups adds a "
-                "user to these groups, divided by blanks. Empty cells leave things as they are."
+                "Only name is needed; uid_… is a person, gid_… a group. The column groups adds a "
+                "person to these groups, divided by blanks. Empty cells leave things as they are."
             ),
         )
 

@@ -51,7 +51,7 @@ class CopyForm(OnceForm):
         suggestions=NAMES_URL,
         limit=MAX_EXECUTORS,
         label=_("For"),
-        help_text=_("Names of users (uid_…) or groups (gid_…), divided by blanks or commas."),
+        help_text=_("Names of people (uid_…) or groups (gid_…), divided by blanks or commas."),
     )
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.list_head import NextStep
 from apps.jobs.admin import job_columns
 from apps.jobs.admin.any_job import AnyJobAdmin
 from apps.jobs.admin.filters import ARCHIVED_FILTERS
@@ -25,6 +26,7 @@ class ArchivedJobAdmin(RightsOfJobs, AnyJobAdmin):
 
     other_model = Job
     when_empty = _("Jobs come here some days after their end.")
+    next_steps = (NextStep(_("See the jobs"), "admin:jobs_job_changelist", "jobs.view_job"),)
     list_display = job_columns.USUAL_ARCHIVED
     list_columns = job_columns.ALL_ARCHIVED
     list_mobile = (

@@ -44,7 +44,7 @@ def governance(request: HttpRequest) -> HttpResponseBase:
     return framed(
         request,
         "admin/governance.html",
-        title=_("Governance"),
+        title=_("Checks"),
         count=sum(len(each.findings) for each in found),
         lines=[line for line in lines if line["state"]],
         in_order=[line for line in lines if not line["state"]],

@@ -76,7 +76,7 @@ def test_every_wrong_row_is_shown_and_none_is_imported(admin_client: Client) -> 
             (3, "name: 'bob' is not the name of a person or group"),
             (3, "enabled: 'maybe' is neither yes nor no"),
             (4, "groups: There is no person or group 'gid_none'."),
-            (6, "groups: uid_ok is a user, not a group."),
+            (6, "groups: uid_ok is a person, not a group."),
             (6, "groups: There is no person or group 'gid_none'."),
             (6, "title: "),
         ):
