@@ -317,6 +317,19 @@ def test_type_is_paused_in_the_list_of_types(at_most: AtMost) -> None:
     assert JobType.objects.get(name="mail").paused
 
 
+def test_type_is_paused_from_home(at_most: AtMost) -> None:
+    job_type("mail")
+    with at_most(2) as hand:
+        row = hand.page.locator("#home-type-mail")
+        hand.click(row.get_by_role("link", name="Pause mail…"))
+        expect(hand.page.get_by_label("Reason")).to_be_focused()
+        hand.page.keyboard.type("The server is down")
+        hand.button("Pause")
+        expect(row).to_contain_text("paused")
+        expect(row.get_by_role("link", name="Resume mail…")).to_be_visible()
+    assert JobType.objects.get(name="mail").paused
+
+
 def test_webhook_gets_the_alerts_of_all_rules(at_most: AtMost) -> None:
     with at_most(4, "configurer") as hand:
         hand.menu("System")

@@ -9,8 +9,10 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize, expect
 
+from apps.common import clock
 from apps.reports.rules.outcomes import JOB_ENDS
 from apps.reports.services import rollup
+from tests import callback, factories
 from tests.browser.layout import await_drawn
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
@@ -18,7 +20,8 @@ from tests.job_scenes import fill_yard
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WIDE = ViewportSize(width=1280, height=900)
+WIDE, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
+MINUTES = timedelta(minutes=30)
 
 
 def test_error_and_attempts_of_a_failed_job_come_before_all_else(
@@ -68,3 +71,31 @@ def test_report_with_figures_in_every_column_fits_without_moving_it_sideways(
     for table in page.locator(".report-scroll:visible").all():
         needed, has = table.evaluate("box => [box.scrollWidth, box.clientWidth]")
         assert needed <= has
+
+
+def test_states_and_tools_of_dispatches_stand_in_one_line(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    factories.once_task(factories.user("uid_ann"))
+    callback.taken(factories.member("uid_ann"))
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    page.goto(reverse("admin:dispatch_dispatch_changelist"))
+    expect(page.get_by_text("Act on all that match")).to_be_visible()
+    assert page.locator(".list-bar").evaluate("bar => bar.clientHeight") < 45
+
+
+def test_numbers_of_home_stand_below_their_heads_on_a_phone(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    group = factories.group("gid_all", ["uid_ann", "uid_bob"])
+    factories.once_task(group, mode="multi", dispatch_times=2, end_at=clock.now() + MINUTES)
+    page = page_as("viewer")
+    page.set_viewport_size(PHONE)
+    page.goto("/admin/")
+    table = page.locator("#overview-tables table").last
+    expect(table).to_contain_text("0 of 2")
+    edges = table.evaluate(
+        "t => [...t.rows].map(row => row.lastElementChild.getBoundingClientRect().right)"
+    )
+    assert max(edges) - min(edges) < 1

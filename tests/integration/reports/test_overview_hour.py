@@ -129,6 +129,10 @@ def test_alert_is_marked_where_it_began(admin_client: Client) -> None:
     Alert.objects.create(rule=rule("Bad"), value=0.4, **columns)
     html = home(admin_client)
     assert re.search(rf'chart-mark" style="left:7[0-9.]+%"><span>{at:%H:%M} alert<', html)
+    early = clock.now() - timedelta(minutes=50)
+    Alert.objects.update(since=early, fired_at=early)
+    named = rf'chart-mark chart-mark-early" style="left:1[0-9.]+%"><span>{early:%H:%M} alert<'
+    assert re.search(named, home(admin_client))
 
 
 def test_a_refresh_has_the_newest_chart_first_and_then_the_present(admin_client: Client) -> None:

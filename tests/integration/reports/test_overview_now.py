@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_waiting_jobs_and_the_one_that_waits_longest(
-    admin_client: Client, frozen_clock: FrozenClock
+    admin_client: Client, frozen_clock: FrozenClock, role_client: Any
 ) -> None:
     job_type()
     job_type("sms")
@@ -49,6 +50,13 @@ def test_waiting_jobs_and_the_one_that_waits_longest(
     rows = re.findall(r'id="home-type-(\w+)">.*?<td><a[^>]*>(\d+)</a></td>', html)
     assert dict(rows) == {"mail": "5", "sms": "1", "held": "2"}
     assert re.search(r'id="home-type-held">.*?home-pill">paused', html)
+    acts = re.findall(r'jobtype/act/(\w+)/\?ids=\d+&amp;back=%2Fadmin%2F" title="([^"]+)"', html)
+    assert sorted(acts) == [
+        ("pause", "Pause mail…"),
+        ("pause", "Pause sms…"),
+        ("resume", "Resume held…"),
+    ]
+    assert "/act/pause/" not in home(role_client("viewer"))
 
 
 def test_counts_end_at_their_limit_and_say_so(

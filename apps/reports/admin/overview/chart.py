@@ -29,6 +29,8 @@ _TITLES = {
 }
 _PERIODS = {1: _("1 h"), 24: _("24 h"), 168: _("7 d")}
 HOURS = "hours"
+# Percent of the window in which an alert is named on its right; the scale is on its left.
+_EARLY = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,8 @@ def _drawn(
     mark = ""
     if share is not None and alert_at is not None:
         mark = format_html(
-            '<span class="chart-mark" style="left:{}%"><span>{}</span></span>',
+            '<span class="chart-mark{}" style="left:{}%"><span>{}</span></span>',
+            " chart-mark-early" if share < _EARLY else "",
             f"{share:.1f}",
             gettext("%s alert") % short_text(alert_at),
         )

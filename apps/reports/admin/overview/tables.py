@@ -7,7 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import urlencode
 
+from django.urls import reverse
 from django.utils.translation import gettext
 
 from apps.common.admin.display import short_text, shown_text
@@ -18,7 +20,9 @@ from apps.dispatch.services.availability import ending_next
 from apps.dispatch.services.past import members_of
 from apps.jobs.admin.labels import age, capped
 from apps.jobs.admin.type_tabs import now_url
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import JOB
@@ -35,6 +39,12 @@ _MAX_TASKS = 40
 _BAD_RATE = 0.8
 
 
+class Act(NamedTuple):
+    icon: str
+    text: str
+    url: str
+
+
 class TypeRow(NamedTuple):
     name: str
     title: str
@@ -46,6 +56,8 @@ class TypeRow(NamedTuple):
     failed_url: str
     is_bad: bool
     is_paused: bool
+    # What is done to the type with one more click: the icon, the words and the address, if any.
+    act: Act | None
 
 
 @dataclass(frozen=True)
@@ -81,9 +93,24 @@ def types(sight: Sight, status: FactSheet, open_: Collection[Trouble]) -> Types 
                 failed_url=list_url(Job, type=each.name, status=Job.Status.FAILED),
                 is_bad=rate is not None and rate < _BAD_RATE,
                 is_paused=each.is_paused(status.now),
+                act=_act(each, status.now) if sight.permits("jobs.operate_jobtype") else None,
             )
         )
     return Types(rows, len(seen), list_url(JobType)) if rows else None
+
+
+def _act(each: TypeSnapshot, now: datetime) -> Act | None:
+    """The way to stop the type or to start it again; the platform's own always run."""
+    if each.is_paused(now):
+        verb, text = "resume", gettext("Resume {name}…")
+    elif registry.is_system(each.name):
+        return None
+    else:
+        verb, text = "pause", gettext("Pause {name}…")
+    asked = urlencode({"ids": each.pk, "back": reverse("admin:index")})
+    url = f"{reverse('admin:jobs_jobtype_act', args=[verb])}?{asked}"
+    icon = "play_circle" if verb == "resume" else "pause_circle"
+    return Act(icon, text.format(name=shown_text(each.name)), url)
 
 
 def _types_of(each: Trouble) -> list[str]:
