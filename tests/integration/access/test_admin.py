@@ -36,7 +36,7 @@ def test_form_makes_a_client_whose_key_works(admin_client: Client, call: Call) -
         form_of(
             scopes=["read", "pull"],
             executors=" uid_b \r\n\r\ngid_a",
-            job_types="mail",
+            job_types=" sms \r\n\r\nmail",
             rate="600/m",
             expires_at_0="2026-03-31",
             expires_at_1="12:30:15",
@@ -46,7 +46,7 @@ def test_form_makes_a_client_whose_key_works(admin_client: Client, call: Call) -
     assert response.status_code == 200
     client = ApiClient.objects.get()
     assert (client.scopes, client.executors) == (["pull", "read"], ["gid_a", "uid_b"])
-    assert (client.job_types, client.rate) == (["mail"], "600/m")
+    assert (client.job_types, client.rate) == (["mail", "sms"], "600/m")
     assert client.expires_at is not None
     assert client.expires_at.isoformat() == "2026-03-31T12:30:15+00:00"
     assert client.created_by == "admin:admin"
@@ -134,9 +134,12 @@ def test_form_saved_unchanged_writes_nothing(admin_client: Client) -> None:
     assert JournalEntry.objects.count() == 1
 
 
-def test_form_changes_what_was_edited_and_logs_it(admin_client: Client) -> None:
-    """I55: one entry with who, before and after."""
-    client, key = make(rate="10/s")
+def test_form_changes_what_was_edited_and_logs_it(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """I55: one entry with who, before and after; also of a key whose time is over."""
+    client, key = make(rate="10/s", expires_at=START.replace(day=3))
+    frozen_clock.advance(days=2)
 
     response = admin_client.post(page_of(client), form_of(client, scopes=["read"]))
 

@@ -3,8 +3,11 @@ by nobody, without channel, without data, behind others that wait, beside one th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from datetime import time, timedelta
+from datetime import time as of_day
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from django.test import Client
 from apps.alerts import sweeps
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event
 from apps.alerts.services import alerts, judging, notify, settings
-from apps.common import clock, tidy
+from apps.common import clock, tidy, ttl_cache
 from apps.jobs.models import Job, JobType
 from tests.alerts import address, channel, evaluate, only, rule, sent
 from tests.caches import clear_caches
@@ -238,7 +241,7 @@ def test_alerts_that_wait_hide_no_newer_ones(
         late_job(name)
     made = channel()
     told = late("told", channels=[made], repeat_minutes=1)
-    late("quiet", channels=[made], quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    late("quiet", channels=[made], quiet_from=of_day(8), quiet_to=of_day(10), quiet_zone="UTC")
     late("nobody's")
     for _ in range(3):
         evaluate()
@@ -266,7 +269,7 @@ def test_rule_that_breaks_keeps_no_other_from_being_judged(
     AlertRule.objects.filter(pk=broken.pk).update(kind="of_later")
     odd = late("odd zone", channels=[channel("third")], target="mail")
     AlertRule.objects.filter(pk=odd.pk).update(
-        quiet_from=time(8), quiet_to=time(10), quiet_zone="Mars/Base"
+        quiet_from=of_day(8), quiet_to=of_day(10), quiet_zone="Mars/Base"
     )
 
     evaluate()
@@ -302,7 +305,7 @@ def test_channel_that_breaks_keeps_no_other_from_being_notified(
 def test_alert_of_a_rule_that_became_of_another_kind_is_told(
     due: FrozenClock, admin_client: Client
 ) -> None:
-    made = late(channels=[channel()], quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    made = late(channels=[channel()], quiet_from=of_day(8), quiet_to=of_day(10), quiet_zone="UTC")
     late_job("photo")
     evaluate()
     change(made, kind="sweep_overdue")
@@ -330,18 +333,20 @@ def test_small_table_that_breaks_keeps_no_other_from_being_tidied(
 
 
 def test_rule_that_breaks_is_one_line_of_the_log_and_a_problem(
-    due: FrozenClock, admin_client: Client, caplog: Any
+    due: FrozenClock, admin_client: Client, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as it is broken by the same: each round would be four lines a minute."""
+    """An hour, as long as it is broken by the same: each round would be four lines a minute."""
     late("well", channels=[channel()])
     broken = late("foreign")
     AlertRule.objects.filter(pk=broken.pk).update(kind="later_kind")
-    for _ in range(20):
-        sweeps.evaluate()
-        due.advance(seconds=15)
-    assert [each.message for each in caplog.records if "failed" in each.message] == [
-        f"alert rule {broken.pk} failed; the others go on"
-    ]
+    for hours in (0, 1):
+        elapsed = time.monotonic() + 3600 * hours
+        monkeypatch.setattr(ttl_cache, "time", SimpleNamespace(monotonic=lambda at=elapsed: at))
+        for _ in range(20):
+            sweeps.evaluate()
+            due.advance(seconds=15)
+        logged = [each.message for each in caplog.records if "failed" in each.message]
+        assert logged == [f"alert rule {broken.pk} failed; the others go on"] * (hours + 1)
 
     clear_caches()
     words = notices(home(admin_client))["unjudged"]

@@ -71,11 +71,15 @@ def test_only_the_last_number_of_rows_has_no_limit_of_time(monkeypatch: pytest.M
 
 
 def test_other_failures_are_no_end_of_the_time() -> None:
-    def fail(_most: int) -> None:
+    asked = []
+
+    def fail(most: int) -> None:
+        asked.append(most)
         raise OperationalError(2013, "Lost connection")
 
     with pytest.raises(OperationalError, match="Lost connection"):
         in_time(20_000, fail)
+    assert asked == [20_000]
 
 
 def _count_to(number: int) -> int:

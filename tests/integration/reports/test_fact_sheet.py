@@ -142,11 +142,13 @@ def test_quotas_that_end_within_two_hours(frozen_clock: FrozenClock) -> None:
 
     def planned(end_in: int | None, **fields: Any) -> OnceTask:
         end_at = None if end_in is None else now + timedelta(minutes=end_in)
-        times = {"start_at": now - timedelta(hours=1), "end_at": end_at}
-        return factories.once_task(group, mode="multi", dispatch_times=4, **times, **fields)
+        times = {"start_at": now - timedelta(hours=1), "end_at": end_at, **fields}
+        return factories.once_task(group, mode="multi", dispatch_times=4, **times)
 
     ending = planned(120)
     planned(121)
+    planned(0)
+    planned(30, start_at=now + timedelta(minutes=1))
     planned(30, status="paused")
     planned(None)
 
