@@ -31,6 +31,11 @@ def end(dispatch: Dispatch | Nothing, outcome: str = "succeeded") -> None:
     call_back(executor=dispatch.executor, number=dispatch.pk, outcome=outcome)
 
 
+def states() -> list[str]:
+    """The states of all dispatches, oldest first."""
+    return list(Dispatch.objects.order_by("pk").values_list("state", flat=True))
+
+
 def title_of(taken: Dispatch | Nothing) -> str:
     """The title of the task, or that there was nothing."""
     return "nothing" if isinstance(taken, Nothing) else taken.title

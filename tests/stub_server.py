@@ -184,6 +184,15 @@ class SteppingClock:
         return self.now
 
 
+def raises(error: BaseException) -> Callable[[object], None]:
+    """A handler that does."""
+
+    def work(_given: object) -> None:
+        raise error
+
+    return work
+
+
 @contextmanager
 def unused_port() -> Iterator[int]:
     """A port of this machine at which nobody listens, nor begins to in the block."""

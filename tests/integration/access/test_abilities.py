@@ -18,16 +18,12 @@ from apps.jobs.models import JobScope
 from taskplatform.abilities import abilities
 from taskplatform.capabilities import CAPABILITIES, NAMED, ROLES
 from tests import factories
+from tests.integration.test_limits import again
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
 NO_LIMITS = "Sees all people and all jobs: it has no limits."
-
-
-def again(person: User) -> User:
-    """The person as the next request reads it: an object keeps the limits that it has read."""
-    return User.objects.get(pk=person.pk)
 
 
 def words(person: User) -> dict[str, Any]:

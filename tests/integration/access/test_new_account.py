@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
@@ -18,6 +18,7 @@ from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry, Source
 from tests import factories
+from tests.integration.test_accounts import clerk_of
 from tests.pages import form_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -54,9 +55,7 @@ def signs_in(password: str) -> bool:
 @pytest.fixture
 def clerk(client: Client) -> Client:
     """Somebody who may make accounts and is no superuser."""
-    clerk = User.objects.create_user("clerk", is_staff=True)
-    clerk.user_permissions.set(Permission.objects.filter(codename__endswith="_user"))
-    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    clerk_of(client, "_user$")
     return client
 
 

@@ -14,6 +14,7 @@ from apps.dispatch.models import Dispatch, OperatorScope, Stock
 from apps.dispatch.services import invariants
 from apps.jobs.models import bounds_of
 from tests import callback, factories
+from tests.callback import states
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
 
@@ -31,10 +32,6 @@ def handed_out(count: int, group: Any) -> list[Dispatch]:
 @pytest.fixture
 def open_ones() -> list[Dispatch]:
     return handed_out(4, factories.group("gid_sales", [f"uid_{n}" for n in range(4)]))
-
-
-def states() -> list[str]:
-    return list(Dispatch.objects.order_by("pk").values_list("state", flat=True))
 
 
 @pytest.mark.parametrize(

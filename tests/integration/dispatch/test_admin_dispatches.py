@@ -14,6 +14,7 @@ from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import ending
 from apps.journal.models import JournalEntry
 from tests import callback, factories
+from tests.callback import states
 from tests.frozen import FrozenClock
 from tests.pages import change_url, form_of, inline_code_of, page_of, text_of
 
@@ -31,10 +32,6 @@ def hand_out(count: int, **fields: Any) -> list[Dispatch]:
 def act(client: Client, name: str, rows: list[Dispatch], **data: str) -> Any:
     ids = ",".join(str(row.pk) for row in rows)
     return client.post(f"{LIST}act/{name}/", {"ids": ids, "reason": "Shop closed", **data})
-
-
-def states() -> list[str]:
-    return list(Dispatch.objects.order_by("pk").values_list("state", flat=True))
 
 
 def test_rounds_are_counted_from_one_on_the_page_in_the_list_and_in_the_history(

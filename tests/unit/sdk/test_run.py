@@ -20,6 +20,7 @@ from tests.stub_server import (
     hangs_up,
     offers,
     problem,
+    raises,
     says,
 )
 
@@ -74,13 +75,6 @@ def outcomes(stub: Stub) -> list[dict[str, Any]]:
         for seen in stub.seen
         if seen.path.startswith("/api/v1/callback/")
     ]
-
-
-def raises(error: Exception) -> Work:
-    def work(dispatch: sdk.Dispatch) -> None:
-        raise error
-
-    return work
 
 
 def test_due_task_is_handled_and_the_next_one_comes_with_the_callback(

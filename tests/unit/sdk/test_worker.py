@@ -12,14 +12,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.stub_jobs import Jobs, ended, job, running, worker_of
-from tests.stub_server import Stub
-
-
-def raises(error: BaseException) -> Callable[[sdk.HeldJob], None]:
-    def work(held: sdk.HeldJob) -> None:
-        raise error
-
-    return work
+from tests.stub_server import Stub, raises
 
 
 def outcome_of(jobs: Jobs, worker: sdk.Worker, work: Callable[[sdk.HeldJob], Any]) -> Any:
