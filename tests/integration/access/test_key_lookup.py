@@ -20,7 +20,7 @@ from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer, elapsed_of, make
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("frozen_clock")]
 
 
 class Process:
@@ -88,7 +88,7 @@ def test_key_that_expires_is_refused_at_that_instant_by_every_process(
 
 
 def test_rotated_key_opens_at_once_in_a_process_that_believes_the_old_one(
-    processes: list[Process], frozen_clock: FrozenClock
+    processes: list[Process],
 ) -> None:
     client, old = make()
     processes[0].lets_in(old)
@@ -157,7 +157,7 @@ def test_last_use_noted_by_another_process_is_not_written_over(
     assert ApiClient.objects.get().last_used_at == START + timedelta(seconds=30)
 
 
-def test_failed_attempt_is_no_use(call: Call, frozen_clock: FrozenClock) -> None:
+def test_failed_attempt_is_no_use(call: Call) -> None:
     client, _ = make()
 
     call(bearer(f"{client.client_id}.wrong"))
@@ -166,9 +166,7 @@ def test_failed_attempt_is_no_use(call: Call, frozen_clock: FrozenClock) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_last_use_stays_when_the_business_transaction_is_rolled_back(
-    call: Call, frozen_clock: FrozenClock
-) -> None:
+def test_last_use_stays_when_the_business_transaction_is_rolled_back(call: Call) -> None:
     class Fails(APIView):
         scopes = {"GET": "read"}
         bindings = frozenset[Binding]()
@@ -185,7 +183,7 @@ def test_last_use_stays_when_the_business_transaction_is_rolled_back(
 
 
 def test_busy_database_loses_the_last_use_and_not_the_request(
-    call: Call, frozen_clock: FrozenClock, caplog: pytest.LogCaptureFixture
+    call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, key = make()
 

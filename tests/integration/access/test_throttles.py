@@ -15,7 +15,7 @@ from apps.access.rules.clients import Rate
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("frozen_clock")]
 
 
 def key_with(rate: str, **changes: Any) -> str:
@@ -53,29 +53,27 @@ def test_request_beyond_the_rate_waits_until_the_window_is_over(
     assert call(key).status_code == 200
 
 
-def test_each_client_has_a_count_of_its_own(call: Call, frozen_clock: FrozenClock) -> None:
+def test_each_client_has_a_count_of_its_own(call: Call) -> None:
     first, second = bearer(key_with("1/m")), bearer(key_with("1/m"))
 
     assert [call(key).status_code for key in (first, second, first, second)] == [200, 200, 429, 429]
 
 
-def test_old_and_new_key_of_a_rotation_share_the_count(
-    call: Call, frozen_clock: FrozenClock
-) -> None:
+def test_old_and_new_key_of_a_rotation_share_the_count(call: Call) -> None:
     client, old = services.create_client(name="Key", scopes=["read"], rate="1/m", actor="ada")
     new = services.rotate(client, actor="ada")
 
     assert [call(bearer(key)).status_code for key in (old, new)] == [200, 429]
 
 
-def test_request_without_the_scope_is_not_counted(call: Call, frozen_clock: FrozenClock) -> None:
+def test_request_without_the_scope_is_not_counted(call: Call) -> None:
     key = bearer(key_with("1/m", scopes=["pull"]))
 
     assert {call(key).status_code for _ in range(3)} == {403}
 
 
 def test_rate_allows_everything_while_the_cache_is_away(
-    call: Call, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = bearer(key_with("1/m"))
     monkeypatch.setattr(cache, "add", Mock(return_value=False))
@@ -84,7 +82,7 @@ def test_rate_allows_everything_while_the_cache_is_away(
     assert {call(key).status_code for _ in range(5)} == {200}
 
 
-def test_count_shared_by_threads_lets_exactly_the_rate_through(frozen_clock: FrozenClock) -> None:
+def test_count_shared_by_threads_lets_exactly_the_rate_through() -> None:
     def within_rate(_: int) -> bool:
         return throttles.seconds_to_wait("shared", Rate(50, 60)) is None
 

@@ -22,7 +22,7 @@ from apps.jobs.models import Job, Worker
 from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lark")]
 
 MakeKey = Callable[..., str]
 
@@ -44,7 +44,7 @@ def code_of(answer: Any) -> int:
 
 
 def test_call_is_answered_with_its_scope_alone_and_refused_with_a_code_without_it(
-    make_key: MakeKey, lark: Any, subtests: pytest.Subtests
+    make_key: MakeKey, subtests: pytest.Subtests
 ) -> None:
     alone = {scope: make_key(scopes=[scope]) for scope in Scope}
     others = {scope: make_key(scopes=[each for each in Scope if each != scope]) for scope in Scope}
@@ -60,7 +60,7 @@ def test_call_is_answered_with_its_scope_alone_and_refused_with_a_code_without_i
 
 
 def test_methods_that_a_dialect_does_not_have_change_nothing(
-    make_key: MakeKey, lark: Any, subtests: pytest.Subtests
+    make_key: MakeKey, subtests: pytest.Subtests
 ) -> None:
     key = make_key()
     methods = {"get", "head", "post", "put", "patch", "delete", "options"}
@@ -99,9 +99,7 @@ def test_settings_are_those_of_types_that_only_workers_over_http_run(calls: Call
     assert names == ["lark"]
 
 
-def test_key_bound_to_users_sees_their_tasks_and_holds_none(
-    go: Calls, make_key: MakeKey, lark: Any
-) -> None:
+def test_key_bound_to_users_sees_their_tasks_and_holds_none(go: Calls, make_key: MakeKey) -> None:
     go.create(user_id="uid_bob")
     bound = Calls("g2", make_key(executors=["uid_alice"]))
     own = bound.create(user_id="uid_alice")
@@ -113,7 +111,7 @@ def test_key_bound_to_users_sees_their_tasks_and_holds_none(
     assert bound.ask("count", task_type="lark") == (0, 1)
 
 
-def test_rate_and_wrong_keys_are_limited_as_everywhere(lark: Any, make_key: MakeKey) -> None:
+def test_rate_and_wrong_keys_are_limited_as_everywhere(make_key: MakeKey) -> None:
     limited = Calls("g2", make_key(rate="1/m"))
     assert limited.raw("settings").status_code == 200
     answer = limited.raw("settings")
@@ -168,9 +166,7 @@ def at_port(name: str, key: str | None = None, **headers: str) -> Calls:
 
 
 @pytest.mark.both
-def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(
-    local: str, lark: Any
-) -> None:
+def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(local: str) -> None:
     assert at_port("g1").hold() == []
     assert Worker.objects.get().client == local
     # Its scopes are those of the key.
@@ -179,7 +175,7 @@ def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(
 
 
 def test_call_of_somebody_else_is_not_from_this_machine(
-    local: str, lark: Any, monkeypatch: pytest.MonkeyPatch
+    local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through a proxy, of a page, and of a job or an alert, which anybody may have written."""
     headers = "X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "Origin", "Sec-Fetch-Site"
@@ -204,9 +200,7 @@ def test_call_of_somebody_else_is_not_from_this_machine(
         assert calls.raw("hold").status_code == 401, calls._headers
 
 
-def test_switch_opens_the_dialects_to_this_machine_alone(
-    local: str, lark: Any, api_with: Any
-) -> None:
+def test_switch_opens_the_dialects_to_this_machine_alone(local: str, api_with: Any) -> None:
     def refuses(caller: Calls) -> bool:
         return bool(caller.raw("settings").status_code == 401)
 

@@ -26,11 +26,11 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.home import figures, home, notices
 from tests.jobs import job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def test_waiting_jobs_and_the_one_that_waits_longest(
-    admin_client: Client, frozen_clock: FrozenClock, role_client: Any
+    admin_client: Client, role_client: Any
 ) -> None:
     job_type()
     job_type("sms")
@@ -60,7 +60,7 @@ def test_waiting_jobs_and_the_one_that_waits_longest(
 
 
 def test_counts_end_at_their_limit_and_say_so(
-    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_COUNTED", 4)
     job_type()
@@ -198,9 +198,7 @@ def test_quiet_and_silent_workers_are_troubles(
 
 
 @pytest.mark.both
-def test_pauses_breakers_and_starving_types_are_shown(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_pauses_breakers_and_starving_types_are_shown(admin_client: Client) -> None:
     job_type(
         paused=True,
         pause_reason="The mail server moves",
@@ -228,7 +226,7 @@ def test_pauses_breakers_and_starving_types_are_shown(
     assert "A job of type web has been due for 1 h" in texts["oldest_due"]
 
 
-def test_several_late_sweeps_are_one_row(admin_client: Client, frozen_clock: FrozenClock) -> None:
+def test_several_late_sweeps_are_one_row(admin_client: Client) -> None:
     def ran(name: str, *, ago: timedelta) -> None:
         at = clock.now() - ago
         times = {"started_at": at, "finished_at": at}
