@@ -371,8 +371,7 @@ class FleetWorker:
 
     def bucket(self) -> list[str]:
         """The keys that it holds."""
-        missing: list[str] = self._pool("check", 200, keys=[])["missing"]
-        return missing
+        return self._pool("check", 200, keys=[])["missing"]
 
     def _rebuild(self) -> None:
         draw = self._draw

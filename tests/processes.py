@@ -41,8 +41,7 @@ def free_port() -> int:
     kept = _kept_ports.enter_context(socket.socket())
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
-    port: int = kept.getsockname()[1]
-    return port
+    return kept.getsockname()[1]
 
 
 def usual_signals(ignored: signal.Signals | None = None) -> Callable[[], None]:

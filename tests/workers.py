@@ -86,8 +86,7 @@ class Workers:
         """Submit jobs in a process of their own; their numbers."""
         done = forks.forked(self.environment, partial(_submit, jobs))
         assert done.returncode == 0, done.stderr
-        numbers: list[int] = json.loads(done.stdout)
-        return numbers
+        return json.loads(done.stdout)
 
     def send_drain(self, lane: str) -> None:
         """Send the message that starts a drain, as the scan does."""

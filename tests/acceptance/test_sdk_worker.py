@@ -41,8 +41,7 @@ def test_each_way_to_end_is_understood(client: sdk.Client, url: str, key: str) -
 
     def log_of(way: str) -> list[dict[str, Any]]:
         path = f"/jobs/{submitted[way]}/log/"
-        attempts: list[dict[str, Any]] = client._call(path, None, lambda a: a.body["attempts"])
-        return attempts
+        return client._call(path, None, lambda a: a.body["attempts"])
 
     names = ("stage", "later", "retry", "fail", "raise", "cancel", "plain")
     submitted = {way: client.submit("sdk-ends", {"way": way}).id for way in names}

@@ -160,8 +160,7 @@ def _held(ask: Ask, key: str, worker: str, batch: int) -> list[dict[str, Any]]:
     while True:
         given = good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))
         if given["jobs"] or given["retry_after"] > LOST_SECONDS:
-            jobs: list[dict[str, Any]] = given["jobs"]
-            return jobs
+            return given["jobs"]
         time.sleep(given["retry_after"])
 
 

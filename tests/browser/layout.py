@@ -77,8 +77,7 @@ def hidden_columns(page: Page) -> int:
 
 def cut_words(page: Page) -> list[str]:
     """The names of events that a list does not show whole."""
-    cut: list[str] = page.evaluate(_READ_CUT_WORDS)
-    return cut
+    return page.evaluate(_READ_CUT_WORDS)
 
 
 def cut_rows(page: Page) -> Iterator[str]:

@@ -83,8 +83,7 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         assert environment is not None and environment["DEBIAN_FRONTEND"] == "noninteractive"
         fake.commands.append(command)
         fake.policies.append(fake.policy.read_text())
-        result: tuple[int, str] = fake.answer if "install" in command else (0, "")
-        return result
+        return fake.answer if "install" in command else (0, "")
 
     as_user(monkeypatch, 0)
     monkeypatch.setattr(bootstrap, "has_program", lambda *names: True)

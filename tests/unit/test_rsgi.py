@@ -94,8 +94,7 @@ class Caller:
         # A thread of its own: a browser under test leaves its event loop in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, self.application.__rsgi__(scope, protocol)).result()
-        sent: tuple[Any, ...] = protocol.sent
-        return sent
+        return protocol.sent
 
     def length(self, number: int) -> None:
         self.headers.append(("content-length", str(number)))

@@ -27,8 +27,7 @@ HEADER_FORMS: list[HeaderForm] = [bearer, lambda key: f"bearer  {key}", basic]
 
 
 def body_of(response: HttpResponse) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(response.content)
-    return answer
+    return json.loads(response.content)
 
 
 def live_key(moving: FrozenClock) -> str:

@@ -141,8 +141,7 @@ class Contract:
         if "$ref" not in response:
             return response
         name = response["$ref"].rpartition("/")[2]
-        resolved: Mapping[str, Any] = self._components["responses"][name]
-        return resolved
+        return self._components["responses"][name]
 
 
 def check_problem(answer: Any, *, has_body: bool = True) -> None:
@@ -201,8 +200,7 @@ def mistakes(answer: Any, status: int = 400) -> list[str]:
 @functools.cache
 def document() -> dict[str, Any]:
     """The OpenAPI document as `/api/schema/` serves it."""
-    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
-    return made
+    return SchemaGenerator().get_schema(request=None, public=True)
 
 
 @functools.cache

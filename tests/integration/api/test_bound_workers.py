@@ -42,8 +42,7 @@ def _lease(api: ContractClient, job: Held, **more: Any) -> Any:
 
 def _status(api: ContractClient, path: str, body: Any = None) -> int:
     answer = api.get(path) if body is None else api.post(path, body)
-    status: int = answer.status_code
-    return status
+    return answer.status_code
 
 
 def _of_pool(action: str, body: Any) -> Call:

@@ -25,8 +25,7 @@ ALICE = {"uid": "uid_alice"}
 def number(api: ContractClient) -> str:
     """The open dispatch of alice: lease 60 s, expiry gives back."""
     factories.once_task(factories.user(), lease_seconds=60)
-    number: str = api.post(PULL, ALICE).json()["number"]
-    return number
+    return api.post(PULL, ALICE).json()["number"]
 
 
 def said(number: str, **changes: Any) -> dict[str, Any]:

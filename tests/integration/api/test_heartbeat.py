@@ -292,8 +292,7 @@ def test_worker_that_never_registered_is_listed_with_its_pools_and_its_latest_ty
 
     def noted(name: str) -> list[str]:
         hold(api, types=[name])
-        types: list[str] = Worker.objects.get().types
-        return types
+        return Worker.objects.get().types
 
     assert noted("mail") == ["mail"]
     api.post("/api/v1/pools/numbers/assign/", {"worker": "pi-1"})

@@ -124,8 +124,7 @@ def test_secrets_are_shown_to_keys_with_payload(
 
     def shown(*scopes: str) -> str:
         [log] = read(api_for(scopes=scopes), held).json()["attempts"]
-        text: str = log["lines"][0]["text"]
-        return text
+        return log["lines"][0]["text"]
 
     assert shown("read") == f"password={MASK}"
     assert shown("read", "payload") == "password=s3cr3t"

@@ -61,8 +61,7 @@ WHOLE = {
 def planned(api: ContractClient, **changes: Any) -> dict[str, Any]:
     answer = api.post(TASKS, {**MINIMUM, **changes})
     assert answer.status_code == 201, answer.content
-    body: dict[str, Any] = answer.json()
-    return body
+    return answer.json()
 
 
 def at(task: dict[str, Any]) -> str:

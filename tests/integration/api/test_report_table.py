@@ -75,16 +75,14 @@ class Held:
 
 def hold(api: ContractClient) -> list[dict[str, Any]]:
     body = {"worker": "pi-1", "types": ["mail"], "lease_seconds": LEASE_SECONDS}
-    found: list[dict[str, Any]] = api.post(HOLD, body).json()["jobs"]
-    return found
+    return api.post(HOLD, body).json()["jobs"]
 
 
 def word(api: ContractClient, number: int, token: str, report: dict[str, Any]) -> str:
     """The status or the code that a report is answered with."""
     outcome = {"id": str(number), "lease_token": token, **report}
     [result] = api.post(SETTLE, {"worker": "pi-1", "outcomes": [outcome]}).json()["results"]
-    answer: str = result["status"] if result["ok"] else result["code"]
-    return answer
+    return result["status"] if result["ok"] else result["code"]
 
 
 def expected(held: Held, report: dict[str, Any]) -> str:

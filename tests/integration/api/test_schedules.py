@@ -26,8 +26,7 @@ def planned(api: ContractClient, **fields: Any) -> dict[str, Any]:
     body = {"title": "Report", "job_type": "mail", "rule": {"every_minutes": 1}, **fields}
     answer = api.post(ALL, body)
     assert answer.status_code == 201, answer.content
-    made: dict[str, Any] = answer.json()
-    return made
+    return answer.json()
 
 
 @pytest.mark.both

@@ -59,8 +59,7 @@ def ask(api: ContractClient, path: str, *where: str, **query: Any) -> Any:
 
 def results(answer: Any) -> list[Any]:
     assert answer.status_code == 200, answer.content
-    rows: list[Any] = answer.json()["results"]
-    return rows
+    return answer.json()["results"]
 
 
 def test_list_has_the_rows_for_which_every_condition_holds(

@@ -144,8 +144,7 @@ def test_lost_answers_lose_and_double_nothing(
     def until_answered(client: JsonClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
         while (answer := client.post(path, body)).status_code != 200:
             assert answer.status_code == 503, answer.content
-        found: dict[str, Any] = answer.json()
-        return found
+        return answer.json()
 
     def work(worker: str) -> list[str]:
         client, run = JsonClient(key, shows_500=True), list[str]()

@@ -23,8 +23,7 @@ _REPEATED = re.compile(r"<<(.)\*([0-9]+)>>")
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    exchanges: list[dict[str, Any]] = json.loads((RECORDED / f"{name}.json").read_text())
-    return exchanges
+    return json.loads((RECORDED / f"{name}.json").read_text())
 
 
 def basic(key: str) -> str:

@@ -89,8 +89,7 @@ def document() -> dict[str, Any]:
 
 
 def operation(document: dict[str, Any], method: str, address: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["paths"][address][method]
-    return found
+    return document["paths"][address][method]
 
 
 def test_problem_answer_is_problem_json_with_the_headers_of_its_status(

@@ -34,8 +34,7 @@ def limited(role_user: Any, role_client: Any) -> Callable[..., Client]:
     def limited(*executors: Executor) -> Client:
         for executor in executors:
             OperatorScope.objects.create(operator=role_user("operator"), executor=executor)
-        client: Client = role_client("operator")
-        return client
+        return role_client("operator")
 
     return limited
 

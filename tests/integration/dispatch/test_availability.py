@@ -40,8 +40,7 @@ ONCE, ROTATE = "/admin/dispatch/oncetask/", "/admin/dispatch/rotatetask/"
 def availability(task: Any) -> Availability:
     found = type(task).objects.get(pk=task.pk)
     read_availability([found])
-    result: Availability = found.availability
-    return result
+    return found.availability
 
 
 def counts(task: Any) -> tuple[str, int, int]:

@@ -41,8 +41,7 @@ def charted(client: Client, **query: str) -> dict[str, Any]:
     """What the chart through time is given."""
     page = client.get(URL, query)
     assert page.status_code == 200
-    time: dict[str, Any] = page.context["figures"]["time"]
-    return time
+    return page.context["figures"]["time"]
 
 
 def test_minutes_are_what_their_entries_add_up_to(

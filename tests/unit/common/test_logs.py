@@ -24,8 +24,7 @@ def line_of(message: str, *args: object, **extra: Any) -> str:
 
 
 def fields_of(message: str, *args: object, **extra: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(line_of(message, *args, **extra))
-    return fields
+    return json.loads(line_of(message, *args, **extra))
 
 
 def test_line_shows_time_in_utc_level_logger_and_message() -> None:
