@@ -63,15 +63,30 @@ class _Position(NamedTuple):
     next_at: datetime | None
 
 
+class Starts:
+    """The positions of rotations at one moment, each worked out once for however many queues."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._known: dict[Planned, _Position] = {}
+
+    def of(self, planned: Planned) -> _Position:
+        found = self._known.get(planned)
+        if found is None:
+            instants, next_at = planned.due(self._now)
+            found = _Position([occurrence_of(each) for each in instants], next_at)
+            self._known[planned] = found
+        return found
+
+
 class _Series:
     """A rotation with its due occurrences, which move on when the next one is due."""
 
     __slots__ = ("planned", "position")
 
-    def __init__(self, planned: Planned, now: datetime) -> None:
+    def __init__(self, planned: Planned, position: _Position) -> None:
         self.planned = planned
-        instants, next_at = planned.due(now)
-        self.position = _Position([occurrence_of(each) for each in instants], next_at)
+        self.position = position
 
     def move_to(self, now: datetime) -> None:
         if not self._is_behind(now):
@@ -108,12 +123,20 @@ class Queue:
     """The occurrences of a plan that start within a frame of time.
 
     It ignores stock and earlier dispatches. `size` is the number of its tasks, `closed` are
-    occurrences that were dropped.
+    occurrences that were dropped. `starts`, of the same `now`, are shared with other queues.
     """
 
     __slots__ = ("_done", "_once", "_series", "closed", "frame", "size")
 
-    def __init__(self, plan: Iterable[Planned], *, frame: Window, now: datetime) -> None:
+    def __init__(
+        self,
+        plan: Iterable[Planned],
+        *,
+        frame: Window,
+        now: datetime,
+        starts: Starts | None = None,
+    ) -> None:
+        starts = Starts(now) if starts is None else starts
         self.frame = frame
         self.closed: set[Identity] = set()
         self._once: list[Candidate] = []
@@ -122,7 +145,7 @@ class Queue:
         self._done: dict[_Series, int] = {}
         for planned in plan:
             if planned.recurrence is not None:
-                self._series.append(_Series(planned, now))
+                self._series.append(_Series(planned, starts.of(planned)))
             elif planned.start_at in frame:
                 self._once.append(_candidate(planned, planned.start_at, ONLY))
         self._once.sort(key=_order)

@@ -13,7 +13,7 @@ from apps.dispatch.rules.past import Held, Past
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import FINISH, KEEP, SINGLE, Policy
 from apps.dispatch.rules.preview import Item, steps_of_group, steps_of_user
-from apps.dispatch.rules.queue import Candidate, Queue
+from apps.dispatch.rules.queue import Candidate, Queue, Starts
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.executor_state import ExecutorState, states_of
 from apps.dispatch.services.past import past_in_all, pasts_of
@@ -37,7 +37,7 @@ class Outlook:
     """The data of a preview of an executor from `now` to before `until`.
 
     `is_cut`: there are more tasks than are read, so `until` is earlier than requested. `owners`
-    are the executors whose tasks reach it.
+    are the executors whose tasks reach it. Outlooks that are read together share `starts`.
     """
 
     now: datetime
@@ -46,6 +46,7 @@ class Outlook:
     is_group: bool
     owners: frozenset[int]
     plan: tuple[Planned, ...]
+    starts: Starts
     frame: Window
     past: Past
     held: Held | None
@@ -61,7 +62,7 @@ class Outlook:
 
     def steps(self) -> Iterator[Item]:
         """The hand-outs one by one, lazily."""
-        queue = Queue(self.plan, frame=self.frame, now=self.now)
+        queue = Queue(self.plan, frame=self.frame, now=self.now, starts=self.starts)
         past = self.past.copy()
         if self.is_group:
             return steps_of_group(queue, past, now=self.now, until=self.until, windows=window_at)
@@ -89,16 +90,24 @@ def outlooks(
     frames = {pk: Window(window_at(now).lower, end) for pk, end in ends.items()}
     plans = _plans_of(owners, frames, now)
     changed = [] if besides is None else [besides]
-    known = {
-        pk: [
-            *Queue([*plan, *changed], frame=frames[pk], now=now),
-            *candidates_of(held.get(pk), besides),
-        ]
-        for pk, plan in plans.items()
+    starts = Starts(now)
+    # Executors share most tasks, each of which may have a thousand candidates.
+    reach = {pk: [(frames[pk], each) for each in (*plan, *changed)] for pk, plan in plans.items()}
+    ahead = {
+        (frame, planned): [*Queue([planned], frame=frame, now=now, starts=starts)]
+        for frame, planned in {*chain.from_iterable(reach.values())}
     }
-    planned = chain(changed, *plans.values())
-    in_all = past_in_all([*chain.from_iterable(known.values())], planned)
-    pasts = pasts_of({pk: known[pk] for pk in users}, in_all)
+    own = {pk: candidates_of(held.get(pk), besides) for pk in reach}
+    candidates = [*chain(*ahead.values(), *own.values())]
+    in_all = past_in_all(candidates, {planned for _frame, planned in ahead})
+    had = {
+        key: [each for each in some if each.identity in in_all.handed]
+        for key, some in ahead.items()
+    }
+    pasts = pasts_of(
+        {pk: [*chain.from_iterable(map(had.__getitem__, reach[pk])), *own[pk]] for pk in users},
+        in_all,
+    )
     return [
         Outlook(
             now=now,
@@ -107,6 +116,7 @@ def outlooks(
             is_group=each.is_group,
             owners=frozenset(owners[each.pk]),
             plan=plans[each.pk],
+            starts=starts,
             frame=frames[each.pk],
             past=pasts.get(each.pk, in_all),
             held=held.get(each.pk),

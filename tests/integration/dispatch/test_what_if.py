@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask
+from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import preview, queue, tasks, what_if
 from apps.dispatch.services.preview import Period
@@ -213,6 +214,28 @@ def test_what_members_have_had_counts_for_the_executor_of_each_version(
         answer = what_if.what_if_updated(task=task, changes={"executor": who}, period=period)
         as_it_becomes(answer, period, task, {"executor": who})
         tasks.update_task(task=task, changes={"executor": group}, actor="test")
+
+
+def test_what_is_due_of_a_rotation_is_worked_out_once_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be a thousand occurrences, of thirty rotations and for twenty members."""
+    group = factories.group("gid_all", [f"uid_{n}" for n in range(5)])
+    for title in ("A", "B"):
+        factories.rotation(
+            group, title, rule={"every_minutes": 1}, misfire="all", misfire_limit=100
+        )
+    real, asked = Planned.due, []
+
+    def due(planned: Planned, now: datetime) -> Any:
+        asked.append(planned.task)
+        return real(planned, now)
+
+    monkeypatch.setattr(Planned, "due", due)
+    answer = what_if_new(title="C", executor=group, dispatch_times=None, mode="multi")
+
+    assert len(answer.changes) == 6
+    assert len(asked) == len({*asked}) == 2
 
 
 def test_a_group_takes_as_many_statements_as_one_member() -> None:
