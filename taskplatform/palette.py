@@ -189,12 +189,16 @@ def _new(request: HttpRequest, term: Term) -> Iterator[Option]:
 def _on_rows(
     request: HttpRequest, groups: Iterable[HitGroup], term: Term, verb: str
 ) -> Iterator[Option]:
-    """The actions of this person on the first rows, if the words of an action begin with `verb`."""
-    hits = [(group.model, hit) for group in groups for hit in group.hits]
-    for model, hit in hits[:ACTED]:
-        for title, url in _acts(request, model, hit):
-            if title.casefold().startswith(verb.casefold()):
-                yield Option(url, _marked(title, term.text), hit.detail, asks=True)
+    """The actions of this person on the first rows that have one whose words begin with `verb`."""
+    begin, acted = verb.casefold(), 0
+    for model, hit in ((group.model, hit) for group in groups for hit in group.hits):
+        acts = [each for each in _acts(request, model, hit) if each[0].casefold().startswith(begin)]
+        for title, url in acts:
+            yield Option(url, _marked(title, term.text), hit.detail, asks=True)
+        # Without a verb, the rows that have none are among the first, too.
+        acted += bool(acts or not verb)
+        if acted == ACTED:
+            return
 
 
 def _acts(request: HttpRequest, model: Any, hit: Hit) -> Iterator[tuple[str, str]]:

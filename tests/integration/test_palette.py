@@ -79,6 +79,10 @@ def test_action_is_found_by_its_verb_without_a_sign(admin_client: Client) -> Non
     job_type("sms")
 
     assert found(admin_client, "pause price") == {"Do": ["Pause price-recognise…"]}
+    # However many others, which cannot be paused, are called alike.
+    for name in ("uid_price-1", "uid_price-2", "uid_price-3"):
+        factories.user(name)
+    assert found(admin_client, "pause price") == {"Do": ["Pause price-recognise…"]}
     assert found(admin_client, "juggle price") == {}
     # Nobody acts on all jobs of the platform's own types.
     job_type("deliver")
@@ -125,7 +129,7 @@ def test_any_text_is_harmless(admin_client: Client, subtests: pytest.Subtests) -
 
 
 def test_a_key_press_takes_a_handful_of_statements_however_many_rows(admin_client: Client) -> None:
-    typed = ("4711", "order-7", "some words", "type", ">retry type", "@some")
+    typed = ("4711", "order-7", "some words", "type", ">retry type", "@some", "pause uid")
 
     def statements() -> dict[str, int]:
         return {each: len(sent_by(partial(ask, admin_client, each))) for each in typed}
