@@ -40,7 +40,7 @@ def test_head_of_a_running_job_moves_without_a_reload_and_stops_at_its_end(
     # All of the page is that of a job that has ended, and is not loaded anew.
     expect(page.locator(".timeline-moment")).to_contain_text(["Submitted", "Succeeded"])
     expect(page.get_by_role("button", name="Retry")).to_have_attribute("aria-keyshortcuts", "r")
-    expect(page.get_by_role("link", name="Cancel the job…")).to_have_count(0)
+    expect(page.get_by_role("link", name="Cancel…")).to_have_count(0)
     expect(page.locator("script[src*='taskplatform/live']")).to_have_count(0)
     expect(page.locator("#main")).to_have_attribute("role", "main")
     expect(page.locator(".state-picture")).to_be_visible()

@@ -353,7 +353,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return True
 
     @ReasonAction(
-        description=_("Cancel the dispatch"),
+        description=_("Cancel"),
         permission="operate",
         question=_(
             "Cancel them? This is final. They count as left again, and the same person never "

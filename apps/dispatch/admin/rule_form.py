@@ -90,11 +90,11 @@ class RuleForm(ServiceForm):
         required=False,
         choices=[
             (ONCE, _("once, at the start")),
-            (EVERY_DAYS, pgettext_lazy("every", "day or … days")),
+            (EVERY_DAYS, pgettext_lazy("every", "days")),
             (WEEK, pgettext_lazy("every", "week")),
             (MONTH, pgettext_lazy("every", "month")),
-            (EVERY_MINUTES, pgettext_lazy("every", "… minutes")),
-            (CRON, pgettext_lazy("every", "time of a cron expression")),
+            (EVERY_MINUTES, pgettext_lazy("every", "minutes")),
+            (CRON, pgettext_lazy("every", "cron expression")),
         ],
         widget=UnfoldAdminSelectWidget,
     )

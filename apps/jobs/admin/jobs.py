@@ -262,7 +262,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return control.run_now(job=row, actor=actor, reason=reason)
 
     @ReasonAction(
-        description=_("Cancel the job"),
+        description=_("Cancel"),
         permission="operate",
         question=_(
             "Waiting jobs end at once. Running jobs are asked to stop and end when their worker "

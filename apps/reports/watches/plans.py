@@ -91,7 +91,8 @@ def _people(tasks: Sequence[OnceTask], since: datetime) -> dict[int, _People]:
 
 
 def _ask(task: OnceTask, count: int) -> Way:
-    url = page_url(OnceTask, task.pk)
+    # Who could take it, and how many it asks for, stand in this part of the form.
+    url = f"{page_url(OnceTask, task.pk)}#task-who"
     return Way("dispatch.change_oncetask", _("Ask {count} more", count=count), lambda *_of: url)
 
 

@@ -269,7 +269,7 @@ def test_buttons_are_those_that_the_state_allows(role_client: Any) -> None:
     (dispatch,) = hand_out(1)
     operator = role_client("operator")
     buttons = page_of(operator, dispatch).context["object_buttons"]
-    offered = ["Give to…", "Release", "Expire", "Cancel the dispatch"]
+    offered = ["Give to…", "Release", "Expire", "Cancel"]
     assert [str(button.text) for button in buttons] == offered
     assert [button.is_dangerous for button in buttons] == [False, False, False, True]
     confirm = operator.get(buttons[1].url)

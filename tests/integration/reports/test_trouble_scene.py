@@ -53,7 +53,7 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
         (
             f"“{trouble.TASK}” will not fill: 11 of 18, ends {ends:%H:%M}",
             "At this pace 14 by then · 5 of 8 in Photo check have taken part",
-            ("Ask 3 more", f"/admin/dispatch/oncetask/{task.pk}/change/"),
+            ("Ask 3 more", f"/admin/dispatch/oncetask/{task.pk}/change/#task-who"),
         ),
         (
             f"Worker {trouble.SILENT} has been silent for 3 min; it holds 4 jobs",

@@ -45,7 +45,7 @@ def test_buttons_are_the_legal_arrows_of_the_state(
             legal = set(t.legal_actions(status))
             wanted = {words for words, arrow in ARROWS.items() if arrow in legal}
             if legal & {"cancel", "request_cancel"}:
-                wanted.add("Cancel the job")
+                wanted.add("Cancel")
             assert buttons(page_of(admin_client, job_in(status).pk)) == wanted
 
 
@@ -104,7 +104,7 @@ def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(admin_clie
     selected = {"_selected_action": [str(n) for n in numbers], "index": "0"}
     confirm = admin_client.post(LIST, {"action": "cancel", **selected})
     # Cancel beside it would say the same word twice.
-    assert "Cancel the job Back" in text_of(confirm)
+    assert "Cancel Back" in text_of(confirm)
     assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.READY, t.READY]
     form = {**form_of(confirm, "reason"), "reason": "Storm"}
     report = admin_client.post(f"{LIST}act/cancel/", form)
