@@ -10,9 +10,10 @@ from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize, expect
 
 from apps.common import clock
+from apps.common.leases import sweep_lease
 from apps.reports.rules.outcomes import JOB_ENDS
 from apps.reports.services import rollup
-from tests import callback, factories
+from tests import callback, factories, trouble
 from tests.browser.layout import await_drawn
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
@@ -99,3 +100,19 @@ def test_numbers_of_home_stand_below_their_heads_on_a_phone(
         "t => [...t.rows].map(row => row.lastElementChild.getBoundingClientRect().right)"
     )
     assert max(edges) - min(edges) < 1
+
+
+def test_home_with_five_troubles_is_seen_at_once(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    trouble.play_up_to(frozen_clock, frozen_clock.instant + trouble.LENGTH)
+    factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
+    with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
+        pass
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    page.goto("/admin/")
+    await_drawn(page)
+    expect(page.locator(".trouble")).to_have_count(5)
+    height = page.evaluate("document.documentElement.scrollHeight")
+    assert height <= WIDE["height"]
