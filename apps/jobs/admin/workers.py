@@ -41,7 +41,7 @@ from apps.jobs.models import JobScope, JobType, Worker, bounds_of
 from apps.jobs.services import living, register
 from apps.jobs.services.living import busy_slots, missing, slots
 from apps.jobs.services.register import WorkerKey
-from apps.jobs.services.running import running_counts
+from apps.jobs.services.running import running_counts, running_within
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
@@ -123,15 +123,19 @@ class WorkerAdmin(MachineRowAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
         keys = KeyNames([row.client for row in rows], are_linked=may_see_keys(request))
-        # Over HTTP they report no number, or leave out the keys of pools that they hold.
-        outside = [row for row in rows if row.kind == Worker.Kind.HTTP]
-        counts = running_counts(outside)
-        may_steer = bounds_of(request.user).are_open
+        bounds = bounds_of(request.user)
+        if bounds.are_open:
+            # Over HTTP they report no number, or leave out the keys of pools that they hold.
+            counted = [row for row in rows if row.kind == Worker.Kind.HTTP]
+            counts = running_counts(counted)
+        else:
+            counted, counts = [*rows], running_within(rows, bounds)
         for row in rows:
             row.now, row.keys, row.held = now, keys, row.running
+            row.shows_slots = bounds.are_open
             name = "resume" if row.is_quiet else "quiet"
-            row.buttons = row_button(self, request, name, row) if may_steer else ""
-        for row in outside:
+            row.buttons = row_button(self, request, name, row) if bounds.are_open else ""
+        for row in counted:
             row.held = counts.get(WorkerKey(row.client, row.name), 0)
         _leave_types(rows, request)
 
@@ -230,7 +234,7 @@ class WorkerAdmin(MachineRowAdmin):
         url = worker_panels.jobs_url(worker, status="running")
         jobs = ngettext("%d job", "%d jobs", worker.held) % worker.held
         used = ""
-        if worker.promises_beats:
+        if worker.promises_beats and worker.shows_slots:
             is_outside = worker.kind == Worker.Kind.HTTP
             busy = min(worker.held, worker.capacity) if is_outside else busy_slots(worker)
             numbers = {"used": busy, "slots": worker.capacity}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from django.db.models import Count
+
 from apps.common.db import fetch, force_index, placeholders, table
-from apps.jobs.models import Job, Worker
+from apps.jobs.models import Bounds, Job, Worker
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.services.register import WorkerKey
 
@@ -33,6 +35,15 @@ def running_counts(workers: Collection[Worker]) -> dict[WorkerKey, int]:
         names,
     )
     return {WorkerKey(client, name): count for client, name, count in rows}
+
+
+def running_within(workers: Collection[Worker], bounds: Bounds) -> dict[WorkerKey, int]:
+    """As `running_counts`, of the jobs within the bounds."""
+    held = Job.objects.within(bounds).filter(
+        status=RUNNING, worker__in={worker.name for worker in workers}
+    )
+    counted = held.order_by().values_list("client", "worker").annotate(Count("pk"))
+    return {WorkerKey(client, name): count for client, name, count in counted}
 
 
 def _running_jobs() -> str:

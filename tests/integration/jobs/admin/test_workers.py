@@ -196,6 +196,27 @@ def test_running_jobs_of_others_are_not_shown_to_people_with_limits(
         assert str(foreign) not in shown
 
 
+def test_load_of_workers_has_only_jobs_that_people_with_limits_see(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User], key: ApiClient
+) -> None:
+    """In-house and over HTTP, in the list and on the page."""
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    for name, count in (("mail", 2), ("sms", 6)):
+        job_type(name)
+        jobs(count, name)
+    here = factories.worker(HERE.name, types=["mail", "sms"], running=4, capacity=8)
+    there = outside(key)
+    for by in (HERE, HERE._replace(name=there.name, client=key.client_id)):
+        take(types=("mail",), limit=1, by=by)
+        take(types=("sms",), limit=3, by=by)
+    for url, count in ((WORKERS, 2), (change_url(here), 1), (change_url(there), 1)):
+        shown = text_of(role_client("operator").get(url))
+        assert len(re.findall(r"\b1 job\b", shown)) >= count
+        assert "4 jobs" not in shown
+        assert not re.search(r"\d of \d+ slots", shown)
+        assert "4 jobs" in text_of(role_client("configurer").get(url))
+
+
 # --- from a job to its worker ---------------------------------------------------------------------
 def test_job_leads_to_its_worker_by_key_and_name(admin_client: Client, key: ApiClient) -> None:
     job_type()
