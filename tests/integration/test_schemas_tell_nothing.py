@@ -157,6 +157,24 @@ def flow_steps(world: World) -> Any:
     return flows.states(run), [*FlowStep.objects.filter(run=run).values_list("name", "memo")]
 
 
+def flow_edit(world: World) -> Any:
+    """The next version of a flow, with masks where it has secrets, and a check of it."""
+    secret = Job.objects.get(pk=world.job).context
+    factories.template("photo", {"type": "object"})
+    steps = [
+        flows.job("one", context=secret),
+        flows.task("shown", "uid_ann", template="photo", params=secret),
+    ]
+    address = "/api/v1/flows/night/"
+    body = {"name": "night", "definition": {"steps": steps}}
+    assert world.api.post("/api/v1/flows/", body).status_code == 201
+    world.ask_of_jobs()
+    factories.template("photo", world.schema)
+    shown = world.api.get(address).json()["definition"]
+    assert MASK in str(shown)
+    return said(world.api.put(address, {"definition": shown, "title": "Night"}))
+
+
 def inbox_row(world: World) -> Any:
     """A row that waited while the schema was changed, and its correction."""
     secret = Job.objects.get(pk=world.job).context
@@ -175,7 +193,7 @@ def inbox_row(world: World) -> Any:
 
 DOORS: tuple[Callable[[World], Any], ...] = (
     *(job_edit, schedule_edit, schedule_run, task_edit, task_form, template_form),
-    *(flow_steps, inbox_row),
+    *(flow_steps, flow_edit, inbox_row),
 )
 
 
