@@ -73,13 +73,14 @@ def test_every_page_is_shown_beside_a_short_history(
     assert measured.returncode == 0, measured.stderr
     figures = {each["figure"]: each for each in map(json.loads, measured.stdout.splitlines())}
     names = [name.partition(" (")[0] for name in figures]
-    first = 10 + len(PALETTE) + len(SOURCES)
+    first = 11 + len(PALETTE) + len(SOURCES)
     assert names[:first] == [
         "history of 26,000 entries and 5,000 live jobs",
         "totals of all of it",
         "overview as a whole",
         "overview refresh, trends",
         "overview refresh",
+        "overview refresh, troubles anew",
         *(f"palette, {term}" for term in PALETTE),
         *(f"report of {source} by hour, 90d" for source in SOURCES),
         "plan to cancel all jobs of a type",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from django.db import connection
 from django.test import Client, override_settings
 from django.urls import reverse
 
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
@@ -65,14 +66,17 @@ class Visitor:
         )
         self._client.force_login(person)
 
-    def cost(self, page: Page, *, times: int) -> Cost:
-        """Request it once to fill caches, then so often; 0: the first is what counts."""
-        first = self._get(page)
-        costs = [self._get(page) for _ in range(times)] or [first]
+    def cost(self, page: Page, *, times: int, without: Sequence[TTLCache[Any]] = ()) -> Cost:
+        """Request it once to fill caches, then so often; 0: the first is what counts. What is in
+        the caches `without` is forgotten before each request, as if nobody had asked just now."""
+        first = self._get(page, without)
+        costs = [self._get(page, without) for _ in range(times)] or [first]
         return Cost(page, median([ms for ms, _ in costs]), max(queries for _, queries in costs))
 
-    def _get(self, page: Page) -> tuple[float, int]:
+    def _get(self, page: Page, without: Sequence[TTLCache[Any]]) -> tuple[float, int]:
         queries = 0
+        for cache in without:
+            cache.forget()
 
         def count(execute: Any, *arguments: Any) -> Any:
             nonlocal queries
