@@ -241,7 +241,7 @@ def _check_title(title: str) -> None:
 def require_group(executor: Executor) -> None:
     """Invalid for a user: only groups have members."""
     if not executor.is_group:
-        message = _("{name} is a person; only a group (gid_…) has members.", name=executor.name)
+        message = _("{name} is a user; only a group (gid_…) has members.", name=executor.name)
         raise Invalid.field("name", message)
 
 
