@@ -7,6 +7,7 @@ commands that follow others are run by `tests.databases.run_manage`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -65,22 +66,19 @@ def _become(
 
 
 def _move_to(environment: Mapping[str, str]) -> None:
-    """Leave the database of the tests for that of the platform."""
+    """Leave the database of the tests for that of the platform, which may be of another kind."""
     from django.conf import settings
-    from django.db import connections
+    from django.db import DEFAULT_DB_ALIAS, connections
 
-    from taskplatform.conf import StorageConf
-    from taskplatform.environment import DATABASE_FILE
+    import taskplatform.settings
     from tests.caches import clear_caches
 
     clear_caches()
     os.environ.clear()
     os.environ.update(environment, DJANGO_SETTINGS_MODULE="taskplatform.settings")
-    file = {"NAME": str(StorageConf.VAR_DIR.given() / DATABASE_FILE)}
-    connections.settings["default"] |= {
-        name: value
-        for name, value in (StorageConf.DATABASE_URL.given() or file).items()
-        if name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")
-    }
-    settings.REDIS_URL = StorageConf.REDIS_URL.given()
+    platform = importlib.reload(taskplatform.settings)
+    connections.settings |= connections.configure_settings(platform.DATABASES)
+    if hasattr(connections._connections, DEFAULT_DB_ALIAS):
+        del connections[DEFAULT_DB_ALIAS]
+    settings.REDIS_URL = platform.REDIS_URL
     allow_database()
