@@ -124,7 +124,7 @@ def _types(status: FactSheet) -> Iterator[Metric]:
     due = status.oldest_due_by_type
     yield gauge(
         "jobs_oldest_due_seconds",
-        "How long the longest-waiting of the first 100 ready jobs in line has been due",
+        "How long the longest-waiting of the first 25 ready jobs in line has been due",
         {name: _age(due.get(name), now) for name in status.type_names},
         "type",
     )

@@ -100,7 +100,7 @@ class FactSheet:
 
     @cached_property
     def oldest_due_by_type(self) -> dict[str, datetime]:
-        """Since when the oldest of the first 100 ready jobs of each type has been due."""
+        """Since when the oldest of the first 25 ready jobs of each type has been due."""
         return counts.oldest_due(self.type_names)
 
     @cached_property
