@@ -31,8 +31,8 @@ from tests.benchmark.statements import Statement, replay  # noqa: E402
 
 STATEMENTS: dict[str, list[Statement]] = {
     name: [
-        Statement(sql, parameters, {int(at): name for at, name in named.items()}, inside)
-        for sql, parameters, named, inside in recorded
+        Statement(sql, parameters, {int(at): name for at, name in named.items()}, *rest)
+        for sql, parameters, named, *rest in recorded
     ]
     for name, recorded in json.loads(Path(os.environ["BENCHMARK_STATEMENTS"]).read_text()).items()
 }

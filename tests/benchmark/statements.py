@@ -4,37 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from django.core.management.base import CommandError
 from django.db import connection, transaction
 
+from apps.common import clock
 from apps.common.db import execute, fetch, table
+
+# The begin of the name of a time; its seconds from the present follow.
+NOW = "now+"
+LENGTH = len("2026-01-01 00:00:00.000000")
 
 
 class Statement(NamedTuple):
-    """SQL with its parameters; `named` says which of them differ by request, by position."""
+    """SQL with its parameters; `named` says which of them differ by request, by position.
+
+    `rows` is how many it changed when it was recorded; -1: it changes none, it reads.
+    """
 
     sql: str
     parameters: list[Any]
     named: dict[int, str]
     in_transaction: bool
+    rows: int
 
     def naming(self, names: Mapping[Any, str]) -> Statement:
         """The statement with names for the parameters that have these values."""
         return self._replace(
-            named={at: names[value] for at, value in enumerate(self.parameters) if value in names}
+            named=self.named
+            | {at: names[value] for at, value in enumerate(self.parameters) if value in names}
         )
 
 
 def record(work: Callable[[], object]) -> list[Statement]:
-    """The statements that the work executes."""
+    """The statements that the work executes; times in them move on with the clock."""
     statements: list[Statement] = []
+    begun = clock.now()
 
     def keep(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
         given = list(parameters or ())
-        statements.append(Statement(sql, given, {}, connection.in_atomic_block))
-        return execute(sql, parameters, many, context)
+        inside = connection.in_atomic_block
+        answer = execute(sql, parameters, many, context)
+        until = clock.now()
+        named = {
+            at: f"{NOW}{(moment - until if moment > until else timedelta()).total_seconds()}"
+            for at, value in enumerate(given)
+            if (moment := _moment(value)) and moment >= begun
+        }
+        rows = -1 if _reads(sql) else context["cursor"].rowcount
+        statements.append(Statement(sql, given, named, inside, rows))
+        return answer
 
     with connection.execute_wrapper(keep):
         work()
@@ -42,7 +64,11 @@ def record(work: Callable[[], object]) -> list[Statement]:
 
 
 def replay(statements: Sequence[Statement], values: Mapping[str, Any]) -> None:
-    """Run the statements by a raw cursor, with the values of this request."""
+    """Run the statements by a raw cursor, with the values of this request.
+
+    CommandError when one changes another number of rows than it did when it was recorded: a
+    baseline that does less would make anything look slow.
+    """
     for in_transaction, some in groupby(statements, lambda each: each.in_transaction):
         if in_transaction:
             with transaction.atomic():
@@ -52,14 +78,36 @@ def replay(statements: Sequence[Statement], values: Mapping[str, Any]) -> None:
 
 
 def _run(statements: Iterator[Statement], values: Mapping[str, Any]) -> None:
+    now = clock.now()
     with connection.cursor() as cursor:
         for each in statements:
             parameters = list(each.parameters)
             for at, name in each.named.items():
-                parameters[at] = values[name]
+                parameters[at] = _later(now, name) if name.startswith(NOW) else values[name]
             cursor.execute(each.sql, parameters)
-            if each.sql.startswith("SELECT"):
+            if _reads(each.sql):
                 cursor.fetchall()
+            elif cursor.rowcount != each.rows:
+                raise CommandError(
+                    f"The baseline changed {cursor.rowcount} rows where {each.rows} were changed "
+                    f"by {each.sql[:200]}"
+                )
+
+
+def _reads(sql: str) -> bool:
+    return sql.startswith(("SELECT", "(SELECT"))
+
+
+def _moment(value: Any) -> datetime | None:
+    """A parameter that is a time, as statements write it."""
+    if not (isinstance(value, str) and len(value) == LENGTH and value[10] == " "):
+        return None
+    return datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+
+def _later(now: datetime, name: str) -> str:
+    moment = now + timedelta(seconds=float(name.removeprefix(NOW)))
+    return moment.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 class Copy:
