@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,6 +11,14 @@ from apps.common.masking import MASK
 
 # In every secret, and nowhere else.
 SECRET = "s3cr3t"
+# A private key as a program logs it, line by line, and those of its lines that nobody may see.
+CODE = (f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{SECRET}/+", f"{SECRET}a+b/c0", "Qw==")
+PRIVATE_KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "DEK-Info: AES-128-CBC,0123",
+    *CODE,
+    "-----END RSA PRIVATE KEY-----",
+)
 _BEFORE = ("x ", "token=", "https://u:", "n=1&sig=", "password: ", '{"pin":"', "Bearer ", "密码：")
 _BEFORE += ("mysql -p", "curl -u ann:", "密码是", "the password is ", "cookie=a; b=")
 _AFTER = ("", "", "@h", " y", '"}')
@@ -34,6 +42,18 @@ _commands = st.lists(st.sampled_from(["run", "--pin", "-v"]), max_size=2).flatma
     lambda words: _LEAF.map(lambda secret: [*words, "--token", secret, "-v"])
 )
 
+# A private key whose lines are texts of their own, in whatever they are put.
+KEY_LINES: tuple[Callable[[Sequence[str]], Any], ...] = (
+    list,
+    lambda lines: [[each] for each in lines],
+    lambda lines: ["name", *lines, "list"],
+    lambda lines: {str(number): each for number, each in enumerate(lines)},
+    lambda lines: [{"line": each} for each in lines],
+    lambda lines: {lines[0]: [*lines[1:]]},
+    lambda lines: ["\n".join(lines[:3]), "\n".join(lines[3:])],
+)
+_key_lines = st.sampled_from([form(PRIVATE_KEY) for form in KEY_LINES])
+
 
 def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     hidden = st.one_of(_LEAF, st.lists(_LEAF, max_size=2), st.dictionaries(st.just("a"), _LEAF))
@@ -44,7 +64,9 @@ def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 values = _objects(
     st.recursive(
         _OPEN,
-        lambda inner: st.one_of(st.lists(inner, max_size=3), _objects(inner), _commands),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), _objects(inner), _commands, _key_lines
+        ),
         max_leaves=6,
     )
 )
@@ -97,13 +119,3 @@ def require_in_place(after: Any, before: Any) -> None:
     for path, leaf in leaves(after).items():
         if SECRET in str(leaf) or MASK in str(leaf):
             assert was.get(path) == leaf, (path, leaf)
-
-
-# A private key as a program logs it, line by line, and those of its lines that nobody may see.
-CODE = (f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{SECRET}/+", f"{SECRET}a+b/c0", "Qw==")
-PRIVATE_KEY = (
-    "-----BEGIN RSA PRIVATE KEY-----",
-    "DEK-Info: AES-128-CBC,0123",
-    *CODE,
-    "-----END RSA PRIVATE KEY-----",
-)

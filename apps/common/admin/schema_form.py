@@ -33,7 +33,7 @@ from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.errors import FieldError, Invalid
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
-from apps.common.masking import Kept, redact
+from apps.common.masking import Kept, redact, require_hidden
 
 RAW = "raw"
 USES_RAW = "uses_raw"
@@ -86,6 +86,7 @@ class SchemaForm(forms.Form):
         super().__init__(None if is_draft else data, prefix=prefix)
         self.title = title
         self.stored = dict(stored or {})
+        self.masked = redact(self.stored)
         self.check = check
         self.parts = fields_for(schema)
         self.params: dict[str, Any] = self.stored
@@ -96,7 +97,9 @@ class SchemaForm(forms.Form):
             label=raw_title, required=False, redacts=True, stored=shown
         )
         self.initial[RAW] = shown
-        self.initial[USES_RAW] = canonical(covered(self.stored, schema)) != canonical(self.stored)
+        self.initial[USES_RAW] = any(map(self._is_bared, self.parts)) or (
+            canonical(covered(self.stored, schema)) != canonical(self.stored)
+        )
         if not self.parts:
             del self.fields[USES_RAW]
         if is_draft:
@@ -122,8 +125,15 @@ class SchemaForm(forms.Form):
             field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
         # Values that the field cannot show are in the raw JSON, with their secrets masked.
-        shown = value if fits(field, value) else None
+        shown = value if fits(field, value) and not self._is_bared(part) else None
         self.initial[part.name] = part.default if is_new else shown
+
+    def _is_bared(self, part: SchemaField) -> bool:
+        """Whether the field would show what is a secret by what stands before it."""
+        if isinstance(part.field, Secret) or not _is_at(self.stored, part.path):
+            return False
+        alone = redact(_value_at(self.stored, part.path))
+        return canonical(alone) != canonical(_value_at(self.masked, part.path))
 
     # --- drawing ----------------------------------------------------------------------------------
     @property
@@ -163,24 +173,24 @@ class SchemaForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         if self.errors:
             return self.cleaned_data
-        if self.is_raw:
-            self.params = self.cleaned_data.get(RAW) or {}
-        else:
-            self.params = self._assembled()
         try:
+            if self.is_raw:
+                self.params = self.cleaned_data.get(RAW) or {}
+            else:
+                self.params = assembled = self._assembled()
+                require_hidden(assembled, assembled.shown, field="params")
             self.check(self.params)
         except Invalid as refusal:
             self.show(refusal.errors or [FieldError("", "", refusal.detail)])
         return self.cleaned_data
 
-    def _assembled(self) -> dict[str, Any]:
+    def _assembled(self) -> Kept:
         params: dict[str, Any] = {}
         shown: dict[str, Any] = {}
-        masked = redact(self.stored)
         for part in self.parts:
             if _is_at(self.stored, part.path) and part.name not in self.changed_data:
                 _put(params, part.path, _value_at(self.stored, part.path))
-                _put(shown, part.path, _value_at(masked, part.path))
+                _put(shown, part.path, _value_at(self.masked, part.path))
             elif (value := self.cleaned_data.get(part.name)) is not None:
                 _put(params, part.path, value)
                 _put(shown, part.path, value)

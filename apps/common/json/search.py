@@ -13,6 +13,7 @@ from django.db.models.functions import Cast
 from apps.common.errors import Invalid
 from apps.common.json.path import Condition
 from apps.common.masking import MASK, is_secret, redact
+from apps.common.masking.key_lines import behind_begin
 from apps.common.masking.names import patterns
 from apps.common.masking.patterns import OPTION_VALUE
 from apps.common.messages import Message
@@ -65,7 +66,8 @@ def saying(rows: QuerySet[Any], column: str, text: str) -> Iterable[Any]:
 
 
 class _Holds(Func):
-    """Whether a row meets the condition, and shows it: behind `--password` in a list all is masked.
+    """Whether a row meets the condition, and shows it: behind `--password` in a list and behind the
+    begin of a private key all is masked.
 
     Texts are compared byte by byte: collations fold case and blanks at the end. The text of an
     object or a list is not compared, because the databases write it differently.
@@ -127,10 +129,14 @@ class _Holds(Func):
         return f"({' AND '.join(parts)}{shown})", (*values, *options)
 
     def _is_shown(self, extracted: str, flags: str, escaped: bool) -> tuple[str, tuple[str, ...]]:
-        """The SQL that the element before the one in a list is no option whose value is masked."""
+        """The SQL that no option is the element before the one in a list, whose value would be
+        masked, and no private key has begun before the value."""
+        behind: list[tuple[str, str]] = []
         *above, last = self._condition.path
-        if not (isinstance(last, int) and last and OPTION_VALUE.match(self._condition.value)):
-            return "", ()
-        before = replace(self._condition, path=(*above, last - 1)).in_sql(escaped=escaped)
-        option = f"{flags}{patterns().option}"
-        return f" AND COALESCE({extracted} REGEXP %s, 0) = 0", (before, option)
+        if isinstance(last, int) and last and OPTION_VALUE.match(self._condition.value):
+            before = replace(self._condition, path=(*above, last - 1))
+            behind.append((before.in_sql(escaped=escaped), patterns().option))
+        if (line := behind_begin(self._condition.value)) is not None:
+            behind.append((self._condition.in_sql(0), line))
+        sql = f" AND COALESCE({extracted} REGEXP %s, 0) = 0" * len(behind)
+        return sql, tuple(each for path, source in behind for each in (path, f"{flags}{source}"))

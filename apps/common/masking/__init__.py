@@ -4,7 +4,7 @@
 say of a value what a message may. All go by one list of names, see `names`; so does `search`.
 """
 
-from apps.common.masking.edits import kept, merge
+from apps.common.masking.edits import kept, merge, require_hidden
 from apps.common.masking.kept import Kept
 from apps.common.masking.names import is_secret
 from apps.common.masking.patterns import MASK
@@ -21,4 +21,5 @@ __all__ = [
     "quote",
     "redact",
     "redact_line",
+    "require_hidden",
 ]

@@ -12,7 +12,7 @@ from apps.common.json_rules import is_same
 from apps.common.masking import names
 from apps.common.masking.kept import Kept
 from apps.common.masking.patterns import MASK
-from apps.common.masking.redaction import is_value_of, redact, shown_keys
+from apps.common.masking.redaction import is_value_of, redact
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
@@ -33,6 +33,10 @@ _ELEMENT = _(
 _ADDRESS = _(
     "{mask} would be sent to {address}, which was not there before; write the value of the secret, "
     "too."
+)
+_BARED = _(
+    "What {mask} stands for is a secret by what stands before it, and would be shown behind what "
+    "is there now; write the value."
 )
 # The begin of an address, up to its path; who signs in there says nothing of where that is.
 _BEGIN = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\"'<>@]*@)?([^\s/?#\"'<>@]+)", re.IGNORECASE)
@@ -62,9 +66,24 @@ def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
         if not left and (new := _hosts(edited) - _hosts(shown)):
             for place in _masks(edited, field):
                 _leave(left, place.removeprefix("."), _ADDRESS, address=min(new)[:_MAX_SHOWN])
+    _require_none(left)
+    require_hidden(merged, edited, field=field)
+    return Kept(merged, edited) if isinstance(merged, dict) else merged
+
+
+def require_hidden(value: Any, shown: Any, *, field: str) -> None:
+    """Invalid names the first places where `shown` has masks, and the value would show what they
+    stand for: before it stands something else now."""
+    left: list[FieldError] = []
+    with suppress(_Enough):
+        for place in _bared(shown, redact(value), field):
+            _leave(left, place, _BARED)
+    _require_none(left)
+
+
+def _require_none(left: list[FieldError]) -> None:
     if left:
         raise Invalid(joined(each.named for each in left[:3]), errors=left)
-    return Kept(merged, edited) if isinstance(merged, dict) else merged
 
 
 def _has_mask(value: Any) -> bool:
@@ -92,14 +111,16 @@ def _object(
     edited: dict[str, Any], stored: Any, shown: Any, path: str, left: list[FieldError]
 ) -> dict[str, Any]:
     # A value that is masked as a whole has no parts for those who edit it.
-    keys = shown_keys(stored, names.patterns()) if isinstance(shown, dict) else {}
+    keys = dict(zip(shown, stored, strict=True)) if isinstance(shown, dict) else {}
     merged = {}
     for key, value in edited.items():
-        below = f"{path}.{redact(key)}" if path else str(redact(key))
+        named = str(redact(key))
+        below = f"{path}.{named}" if path else named
         if key in keys:
             merged[keys[key]] = _merged(value, stored[keys[key]], shown[key], below, left)
             continue
-        if MASK in key:
+        # One that looks like a masked one beside it would say by its place whether it is the same.
+        if MASK in key or (named != key and named in edited):
             _leave(left, below, _NEW)
         merged[key] = _merged(value, None, _ABSENT, below, left)
     return merged
@@ -111,7 +132,8 @@ def _list(
     is_as_long = isinstance(shown, list) and len(shown) == len(edited)
     merged = []
     for position, value in enumerate(edited):
-        if is_as_long and is_same(value, shown[position]) and _is_tied(edited, stored, position):
+        is_kept = is_as_long and is_same(value, shown[position])
+        if is_kept and _is_tied(edited, stored, shown, position):
             merged.append(stored[position])
             continue
         for place in _masks(value, f"{path}[{position}]"):
@@ -120,10 +142,9 @@ def _list(
     return merged
 
 
-def _is_tied(edited: list[Any], stored: list[Any], position: int) -> bool:
-    """Whether the element is no secret of an option, or still is that of the same one: behind
-    another the secret would be shown."""
-    if not position or is_same(edited[position - 1], redact(stored[position - 1])):
+def _is_tied(edited: list[Any], stored: list[Any], shown: list[Any], position: int) -> bool:
+    """Whether the element is no secret of an option, or still is that of the same one."""
+    if not position or is_same(edited[position - 1], shown[position - 1]):
         return True
     before, value = stored[position - 1 : position + 1]
     return not is_value_of(before, value, names.patterns())
@@ -135,6 +156,24 @@ def _hosts(value: Any) -> set[str]:
         return {"".join(found).lower() for found in _BEGIN.findall(value)}
     below = [*value, *value.values()] if isinstance(value, dict) else value
     return set().union(*map(_hosts, below)) if isinstance(value, dict | list) else set()
+
+
+def _bared(edited: Any, shown: Any, path: str) -> Iterator[str]:
+    """The paths of masks in place of which the merged value would show what was hidden."""
+    if shown == MASK:
+        return
+    if isinstance(edited, str):
+        if MASK in edited and edited != shown:
+            yield path
+    elif isinstance(edited, list):
+        for position, item in enumerate(edited):
+            yield from _bared(item, shown[position], f"{path}[{position}]")
+    elif isinstance(edited, dict):
+        for (key, item), (now, below) in zip(edited.items(), shown.items(), strict=True):
+            at = f"{path}.{redact(key)}".removeprefix(".")
+            if MASK in key and key != now:
+                yield at
+            yield from _bared(item, below, at)
 
 
 def _masks(value: Any, path: str) -> Iterator[str]:

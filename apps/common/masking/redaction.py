@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container
 from typing import Any
 
 from apps.common.masking import names
+from apps.common.masking.key_lines import KeyLines
 from apps.common.masking.patterns import MASK, OPTION_VALUE, Patterns
 
 
 def redact(value: Any) -> Any:
     """The JSON value or text with MASK instead of its secrets: every value under the name of one,
-    and in texts what stands behind such a name, the sign-in of an address and of a header."""
-    return _redacted(value, names.patterns())
+    and in texts what stands behind such a name, the sign-in of an address and of a header; of a
+    private key whose lines are texts of their own each line."""
+    return _redacted(value, names.patterns(), KeyLines())
 
 
 def quote(value: Any) -> str:
@@ -26,20 +28,24 @@ def quote(value: Any) -> str:
 
 def redact_line(value: Any) -> Any:
     """`redact` for log lines: without asking the database, whose errors are logged, too."""
-    return _redacted(value, names.known_patterns())
+    return _redacted(value, names.known_patterns(), KeyLines())
 
 
-def _redacted(value: Any, patterns: Patterns) -> Any:
+def _redacted(value: Any, patterns: Patterns, lines: KeyLines) -> Any:
     if isinstance(value, str):
-        return patterns.hide(value)
+        return patterns.hide(lines.hide(value))
     if isinstance(value, dict):
-        return {
-            shown: MASK if _is_secret(key, patterns) else _redacted(value[key], patterns)
-            for shown, key in shown_keys(value, patterns).items()
-        }
+        shown: dict[Any, Any] = {}
+        for key, below in value.items():
+            name = _shown_key(key, patterns, lines, shown)
+            is_secret = isinstance(key, str) and patterns.is_name(key)
+            # Of a secret, too: a key that begins or ends in it begins or ends for what follows.
+            masked = _redacted(below, patterns, lines)
+            shown[name] = MASK if is_secret else masked
+        return shown
     if isinstance(value, list):
         return [
-            MASK if is_value_of(before, item, patterns) else _redacted(item, patterns)
+            MASK if is_value_of(before, item, patterns) else _redacted(item, patterns, lines)
             for before, item in zip([None, *value], value, strict=False)
         ]
     return value
@@ -53,16 +59,9 @@ def is_value_of(before: Any, item: Any, patterns: Patterns) -> bool:
     return OPTION_VALUE.match(str(item)) is not None and patterns.is_option(before)
 
 
-def _is_secret(key: Any, patterns: Patterns) -> bool:
-    return isinstance(key, str) and patterns.is_name(key)
-
-
-def shown_keys(value: Mapping[Any, Any], patterns: Patterns) -> dict[Any, Any]:
-    """The keys of the object by what is shown of them: those may have secrets, too."""
-    keys: dict[Any, Any] = {}
-    for key in value:
-        shown = patterns.hide(key) if isinstance(key, str) else key
-        while shown in keys:
-            shown += MASK
-        keys[shown] = key
-    return keys
+def _shown_key(key: Any, patterns: Patterns, lines: KeyLines, others: Container[Any]) -> Any:
+    """What is shown of the key of an object, which may have a secret, too: unlike the others."""
+    shown = patterns.hide(lines.hide_name(key)) if isinstance(key, str) else key
+    while shown in others:
+        shown += MASK
+    return shown

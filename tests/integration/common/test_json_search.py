@@ -13,9 +13,11 @@ from apps.common.json.path import read
 from apps.common.json.search import rows_meeting
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
+from tests.masks import CODE, PRIVATE_KEY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 COLUMNS = ("context", "result")
+BEGIN, END = PRIVATE_KEY[0], PRIVATE_KEY[-1]
 
 
 def found(*conditions: str) -> list[int]:
@@ -106,6 +108,14 @@ CASES: list[tuple[str, Any, str, bool]] = [
     ("behind an option and its value", {"a": ["--token=y", "x7"]}, "context.a[1]:x7", True),
     ("option behind an option", {"a": ["--token", "-v"]}, "context.a[1]:-v", True),
     ("first of a list", {"a": ["x7", "--token"]}, "context.a[0]:x7", True),
+    ("line of a key", {"a": [BEGIN, CODE[0], END]}, f"context.a[1]:{CODE[0]}", False),
+    ("last line", {"a": [BEGIN, "Qw==", END]}, "context.a[1]:Qw==", False),
+    ("line in objects", {"a": [{"n": BEGIN}, {"n": "Qw=="}]}, "context.a[1].n:Qw==", False),
+    ("line behind another key", {"a": [BEGIN, "x", END, BEGIN, "Qw"]}, "context.a[4]:Qw", False),
+    ("behind a key", {"a": [BEGIN, "x", END, "Qw=="]}, "context.a[3]:Qw==", True),
+    ("behind a key in a text", {"a": f"{BEGIN}\nx\n{END}", "b": "Qw"}, "context.b:Qw", True),
+    ("before a key", {"b": "ann", "a": [BEGIN, "x", END]}, "context.b:ann", True),
+    ("header of a key", {"a": [BEGIN, "Proc-Type: 4,E", "x"]}, "context.a[1]:Proc-Type: 4,E", True),
     ("text at the top", "x", "context.a:x", False),
 ]
 

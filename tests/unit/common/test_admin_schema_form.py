@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import SchemaField, fields_for
-from apps.common.admin.schema_form import SchemaForm, covered
+from apps.common.admin.schema_form import USES_RAW, SchemaForm, covered
 from apps.common.errors import FieldError, Invalid
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
 from apps.common.masking import MASK
+from tests.masks import CODE, PRIVATE_KEY
 
 EVERYTHING: dict[str, Any] = {
     "type": "object",
@@ -255,6 +256,28 @@ HIDDEN = {
     "args": ["--token=hunter2"],
     "by": "https://u:hunter2@h",
 }
+
+
+def test_lines_of_a_private_key_are_not_drawn_and_stay_behind_its_begin() -> None:
+    names = ("a", "b", "c")
+    schema = {"properties": {key: {"type": "string", "minLength": 1} for key in names}}
+    stored = dict(zip(names, (PRIVATE_KEY[0], CODE[0], PRIVATE_KEY[-1]), strict=True))
+    form = SchemaForm(schema, stored=stored, check=lambda params: None)
+    drawn = form.as_p()
+    assert CODE[0] not in drawn and stored["a"] in drawn and MASK in drawn
+    assert form.is_raw
+
+    typed = {name: form[name].value() or "" for name in form.fields}
+    for edit, is_kept in (({}, True), ({"c": "x"}, True), ({"a": "x"}, False)):
+        fields = {**typed, **{f"value/{name}": text for name, text in edit.items()}}
+        del fields[USES_RAW]
+        data = {f"params-{name}": text for name, text in fields.items()}
+        sent = SchemaForm(schema, stored=stored, check=lambda params: None, data=data)
+        assert sent.is_valid() == is_kept, (edit, sent.errors)
+        if is_kept:
+            assert sent.params == {**stored, **edit}
+        else:
+            assert list(sent.errors) == ["value/b"] and CODE[0] not in sent.as_p()
 
 
 def test_secrets_of_any_type_are_not_drawn_and_stay() -> None:

@@ -410,6 +410,14 @@ def test_keys_that_look_alike_when_masked_are_told_apart() -> None:
     assert merge(shown, stored) == stored
 
 
+def test_no_edit_asks_whether_a_masked_key_is_the_one_beside_it() -> None:
+    stored, shown = {"token=a": 1}, {f"token={MASK}": 1}
+    for guess in ("token=a", "token=b"):
+        with pytest.raises(Invalid) as caught:
+            merge({**shown, guess: 2}, stored)
+        assert [error.field for error in caught.value.errors] == [f"token={MASK}"]
+
+
 @given(stored=masks.values, data=st.data())
 def test_no_edit_moves_a_secret(stored: dict[str, Any], data: st.DataObject) -> None:
     shown = redact(stored)
@@ -423,6 +431,7 @@ def test_no_edit_moves_a_secret(stored: dict[str, Any], data: st.DataObject) -> 
         assert MASK in canonical(edited)
         return
     masks.require_in_place(merged, stored)
+    assert not masks.has_secret(redact(merged))
 
 
 def test_is_secret_and_texts_go_by_one_list(subtests: pytest.Subtests) -> None:
