@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import io
 import ipaddress
 import json
+import re
 import socket
 import ssl
 import threading
@@ -18,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from apps.common import clock
+from apps.common.masking import quote
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.texts import begin_of
@@ -31,6 +34,9 @@ PORTS = {"http": 80, "https": 443}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 SECONDS, MAX_SECONDS = 10, 300
 MAX_ANSWER = 65_536
+# Bytes of an answer with its headers, interim answers and the lengths of its parts, of which none
+# has an end by itself.
+MAX_READ = 1_048_576
 # The part of the body that is kept of an answer that is no success.
 MAX_SHOWN = 4_000
 # Temporary statuses: timeout, too early, too many requests, and errors of servers.
@@ -40,6 +46,9 @@ _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade",
 # machine.
 _OF_PROXIES = ("via", "forwarded", "x-real-ip")
 _VIA = "1.1 taskplatform"
+# RFC 9110, 5.1 and 5.5. A server that is lenient would take `Host ` for `Host`.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7E\x80-\xFF]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,7 @@ def target_of(
     path = parts.path or "/"
     if parts.query:
         path += f"?{parts.query}"
-    if not path.isascii() or any(sign <= " " for sign in path):
+    if not path.isascii() or not path.isprintable() or " " in path:
         raise Fail(failures.PATH_NOT_QUOTED)
     return Target(parts.scheme, host, port or usual, path)
 
@@ -187,8 +196,14 @@ def resolved(target: Target) -> Target:
 def _check_headers(headers: Any) -> dict[str, str]:
     if not isinstance(headers, dict):
         raise Fail(failures.NO_HEADERS)
-    for name in headers:
-        lower = str(name).lower()
+    for name, value in headers.items():
+        if not _NAME.fullmatch(str(name)):
+            raise Fail(Message(failures.NO_HEADER, name=quote(name)))
+        if not _VALUE.fullmatch(str(value)):
+            # Whoever sees the job reads this, and the value may be a secret.
+            raise Fail(Message(failures.NO_VALUE, name=str(name)))
+        # Some servers take both signs for the same.
+        lower = str(name).lower().replace("_", "-")
         is_ours = lower in _OURS or lower in _OF_PROXIES
         if is_ours or lower.startswith(("proxy-", "x-forwarded-")):
             raise Fail(Message(failures.HEADER_OF_OURS, name=str(name)))
@@ -208,6 +223,7 @@ def send(
     `Via` says that it is sent for somebody else, who must not have the rights of this machine.
     """
     connection = http.client.HTTPConnection(target.host, target.port)
+    connection.response_class = _Response
     # Else it would name the port of https, which some servers do not know themselves by.
     connection.default_port = PORTS[target.scheme]
     began = time.monotonic()
@@ -217,8 +233,7 @@ def send(
                 stream.do_handshake()
             connection.sock = stream
             connection.request(method, target.path, body, {**headers, "Via": _VIA})
-            response = connection.getresponse()
-            answer = response.read(MAX_ANSWER)
+            response, answer = _answer(connection)
             # Cut off, by us or by them, it looks like the end of the answer.
             if time.monotonic() - began >= seconds:
                 raise TimeoutError
@@ -238,6 +253,46 @@ def send(
         raise Retry(reason=said) from error
     except ValueError as error:
         raise Fail(Message(failures.NOT_SENT, error=str(error))) from error
+
+
+def _answer(connection: http.client.HTTPConnection) -> tuple[http.client.HTTPResponse, bytes]:
+    """The answer and the begin of its body; HTTPException when it is none."""
+    try:
+        response = connection.getresponse()
+        return response, response.read(MAX_ANSWER)
+    except ValueError as error:
+        # Such as a part of a negative length: the request was sent all the same.
+        raise http.client.HTTPException(str(error)) from error
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer of which MAX_READ bytes are read at most."""
+
+    def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
+        super().__init__(sock, *given, **named)
+        self.fp = io.BufferedReader(_Limited(self.fp.detach()))
+
+
+class _Limited(io.RawIOBase):
+    """A stream that ends with OSError behind MAX_READ bytes."""
+
+    def __init__(self, stream: io.RawIOBase) -> None:
+        self._stream = stream
+        self._left = MAX_READ
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        size = self._stream.readinto(buffer)
+        self._left -= size or 0
+        if self._left < 0:
+            raise OSError(f"more than {MAX_READ} bytes before its end")
+        return size
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 @contextmanager

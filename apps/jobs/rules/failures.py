@@ -39,6 +39,11 @@ NOT_PUBLIC = _(
 )
 NO_HEADERS = _("headers must be an object of texts.")
 HEADER_OF_OURS = _("The header {name} is not for jobs to set.")
+NO_HEADER = _("{name} is no name of a header.")
+NO_VALUE = _(
+    "The value of the header {name} has signs that a header cannot have, such as a line break at "
+    "its end."
+)
 NOT_TRUSTED = _("{host} shows no certificate that is trusted: {error}")
 TOO_LATE = _("{host} did not answer within {seconds} s")
 BROKE_OFF = _("{host} broke off: {error}")
