@@ -24,7 +24,7 @@ url, name, folder, outage = sys.argv[1:5]
 worker = Worker(url, os.environ["KEY"], name=name, threads=4, version="demo")
 
 
-@worker.handler("price-recognise")
+@worker.handler("price-read")
 def recognise(job: HeldJob) -> Mapping[str, Any]:
     """Read the newest photo of a place; while there is none, look again later."""
     place = job.context["item"]

@@ -121,11 +121,11 @@ def test_price_round_runs_from_its_start_to_its_end(manage: Manage) -> None:
     a job that fails for good and is retried."""
     key = manage("apiclient", "create", "Demo", "--scope", "pull").stdout.strip()
     stands = manage("demo", "--flow")
-    assert "12 price-recognise  9 of 12       1" in stands.stdout, stands.stderr
+    assert "12 price-read       9 of 12       1" in stands.stdout, stands.stderr
     played = manage("demo", "--flow", "runs", "--key", key)
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stdout.count("✓") == 9
-    assert "12 price-recognise  12 of 12       0" in played.stdout
+    assert "12 price-read       12 of 12       0" in played.stdout
     assert "HTTP 503 from prices.example" in played.stderr
 
 

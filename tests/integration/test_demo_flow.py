@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from apps.common import clock
 from apps.common.audit import audit
@@ -24,10 +25,11 @@ from apps.schedules.models import Schedule
 from taskplatform.audit import CHECKS
 from taskplatform.demo import price_round as demo
 from taskplatform.demo.company import ACTOR
-from tests import history, price_round
+from tests import history, price_round, trouble
 from tests.flows import run_of, states
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, rescue
+from tests.pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
@@ -58,7 +60,7 @@ def test_round_stands_half_done_after_six_that_took_as_long_as_ever(
     failed = jobs.get(status="failed")
     assert (failed.attempts, failed.memo) == (3, demo.ERROR)
     running = jobs.get(status="running")
-    assert (running.worker, running.held_at) == ("shop-2", now - timedelta(seconds=27))
+    assert (running.worker, running.held_at) == ("shop-3", now - timedelta(seconds=27))
     assert states(standing.pk) == {
         **{"photos": "active", "recognise": "active", "sort": "blocked", "again": "blocked"},
         **{"release": "active", "review": "blocked", "report": "blocked", "alarm": "blocked"},
@@ -103,7 +105,7 @@ def test_flow_is_planned_once_and_its_schedule_has_missed_nothing(
     out = StringIO()
     call_command("demo", "--flow", stdout=out)
     assert out.getvalue().startswith(f"Run {standing.pk}, running, is the newest:\n")
-    assert "12 price-recognise  9 of 12       1\n" in out.getvalue()
+    assert "12 price-read       9 of 12       1\n" in out.getvalue()
     assert (Flow.objects.count(), FlowRun.objects.count(), Worker.objects.count()) == (1, 7, 1)
 
 
@@ -112,6 +114,25 @@ def test_round_is_refused_where_its_programs_are_run_otherwise() -> None:
     with pytest.raises(CommandError, match="play this one on a new platform"):
         demo.plan_flow()
     assert not Flow.objects.exists()
+
+
+@pytest.mark.parametrize("order", [("trouble", "flow"), ("flow", "trouble")])
+def test_round_and_the_things_that_need_somebody_stand_beside_each_other(
+    order: tuple[str, ...], admin_client: Client
+) -> None:
+    for scene in order:
+        call_command("demo", f"--{scene}", stdout=StringIO())
+
+    assert FlowRun.objects.filter(flow=demo.NAME, status="running").count() == 1
+    text = text_of(admin_client.get("/admin/"))
+    for said in (
+        f"64 of 128 {trouble.PRICES} jobs failed in 15 min",
+        f"“{trouble.TASK}” will not fill: 11 of 18",
+        f"Worker {trouble.SILENT} has been silent for 3 min; it holds 4 jobs",
+        f"{trouble.INVOICES} is paused by Hugo Silva",
+        "Alerts reach nobody: no channel is set",
+    ):
+        assert said in text, text[:900]
 
 
 def test_flow_of_an_earlier_demo_gets_its_next_version_and_that_of_an_operator_stays() -> None:
@@ -131,8 +152,8 @@ def test_reports_have_the_rounds_of_weeks_before_the_platform_ran() -> None:
     price_round.play()
 
     stored, zone = Stored.read(), ZoneInfo("UTC")
-    by_hour = of_type.through_time("price-recognise", "24h", zone, stored)
-    by_day = of_type.through_time("price-recognise", "30d", zone, stored)
+    by_hour = of_type.through_time("price-read", "24h", zone, stored)
+    by_day = of_type.through_time("price-read", "30d", zone, stored)
     assert by_hour is not None and by_day is not None
     assert (by_hour.total.succeeded, by_hour.total.failed) == (9, 1)
     assert by_day.total.succeeded == 9 + 4 * 12
