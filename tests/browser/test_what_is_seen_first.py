@@ -10,6 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize, expect
 
 from apps.common import clock
+from apps.common.admin import list_head
 from apps.common.leases import sweep_lease
 from apps.reports.rules.outcomes import JOB_ENDS
 from apps.reports.services import rollup
@@ -18,6 +19,7 @@ from tests.browser.layout import await_drawn
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.job_scenes import fill_yard
+from tests.jobs import job_type, jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,16 +76,27 @@ def test_report_with_figures_in_every_column_fits_without_moving_it_sideways(
         assert needed <= has
 
 
-def test_states_and_tools_of_dispatches_stand_in_one_line(
-    page_as: Callable[[str | None], Page],
+@pytest.mark.parametrize("name", ["dispatch_dispatch", "jobs_job"])
+def test_states_and_tools_of_a_long_list_stand_in_one_line(
+    page_as: Callable[[str | None], Page], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    """However many rows there are, and narrowed to some of them, too."""
+    monkeypatch.setattr(list_head, "capped", lambda _count: "1,000+")
     factories.once_task(factories.user("uid_ann"))
     callback.taken(factories.member("uid_ann"))
+    # With a limit, so that there is a state more.
+    job_type("mail", limit_by="key", limit_running=1)
+    jobs(1)
     page = page_as("operator")
     page.set_viewport_size(WIDE)
-    page.goto(reverse("admin:dispatch_dispatch_changelist"))
-    expect(page.get_by_text("Act on all that match")).to_be_visible()
-    assert page.locator(".list-bar").evaluate("bar => bar.clientHeight") < 45
+    address = reverse(f"admin:{name}_changelist")
+    for query in ("", "?type=mail" if name == "jobs_job" else "?executor=uid_ann"):
+        page.goto(address + query)
+        expect(page.get_by_text("Act on all")).to_be_visible()
+        expect(page.get_by_title("Save this view…")).to_have_count(1 if query else 0)
+        blocked = page.get_by_role("link", name="Blocked 1,000+")
+        expect(blocked).to_have_count(int(name == "jobs_job"))
+        assert page.locator(".list-bar").evaluate("bar => bar.clientHeight") < 45
 
 
 def test_numbers_of_home_stand_below_their_heads_on_a_phone(

@@ -189,7 +189,7 @@ def _chips(request: HttpRequest, target: Target, run: BulkRun) -> Iterable[str]:
 
 
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
-    when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
+    when_empty = _("A list of jobs leads here: filter it, then “Act on all”.")
     next_steps = (NextStep(_("See the jobs"), "admin:jobs_job_changelist", "jobs.view_job"),)
     list_display = ("number", "shown_what", "shown_state", "shown_progress", "by", "started")
     list_mobile = (("shown_state", "shown_what"), ("number", "shown_progress", "started"))
