@@ -25,9 +25,10 @@ from apps.alerts.models import MAX_QUERY, Channel, Delivery, ReportPlan
 from apps.alerts.services import report_plans, report_runs
 from apps.common import clock
 from apps.common.admin.actions import ReasonAction
-from apps.common.admin.display import column, shown_text, translate
+from apps.common.admin.display import column, listed, shown_text, translate
 from apps.common.admin.html import joined, link
 from apps.common.admin.pages import Panel
+from apps.common.errors import PlatformError
 from apps.common.readers import read_number
 from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm
 from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS
@@ -76,15 +77,41 @@ class PlanForm(RuleForm):
             return
         channels: Any = self.fields["channels"]
         if not channels.queryset.exists():
-            channels.help_text = _("There is no channel yet. Add one on the page Channels first.")
+            channels.help_text = format_html(
+                gettext("There is no channel yet. {add}"),
+                add=link(reverse("admin:alerts_channel_add"), gettext("Add channel")),
+            )
         every: Any = self.fields["every"]
         every.choices = [each for each in every.choices if each[0] != ONCE]
         self.fields["every_minutes"].help_text = _("Counted from when this is saved.")
+        for name in ("query", "channels"):
+            self.fields[name].widget.attrs.update(self.redraw)
         if self.is_new:
             self.initial.update(every=EVERY_DAYS, every_days=1, at=MORNING)
 
     def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
         return report_plans.next_times(self.instance, fields, limit)
+
+    @property
+    def said(self) -> SafeString | str:
+        """`Daily at 08:00, UTC: Jobs · By type · 24 hours, to ops.`; "" while it cannot be said."""
+        try:
+            typed = self._now("query")
+            query = report_plans.kept_query(typed, self.owner) if typed else ""
+            names = [each.name for each in self._now("channels") or ()]
+        except (forms.ValidationError, PlatformError):
+            return ""
+        if not query or not self.when_said:
+            return ""
+        said = gettext("{when}: {report}, to {channels}.")
+        if not names:
+            said = gettext("{when}: {report}; nobody gets it yet.")
+        return format_html(
+            said,
+            when=self.when_said,
+            report=report_words(query, self.owner),
+            channels=listed(map(shown_text, names)),
+        )
 
     def check(self) -> None:
         report_plans.checked(self.given(), owner=self.owner, current=self.current)
@@ -94,8 +121,8 @@ class ReportPlanAdmin(ScheduleAdmin):
     """Plans as schedules in words of their own."""
 
     form: Any = PlanForm
-    add_form_template: ClassVar[Any] = None
-    change_form_template: ClassVar[Any] = None
+    add_form_template: ClassVar[Any] = "admin/report_plan_form.html"
+    change_form_template: ClassVar[Any] = "admin/report_plan_form.html"
     is_removable = True
     when_empty = _(
         "A plan sends a report again and again. The page of a report offers “Send regularly…”."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from zoneinfo import ZoneInfo
 
 from django import forms
@@ -13,6 +13,7 @@ from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -23,14 +24,16 @@ from unfold.widgets import (
 )
 
 from apps.common import clock
-from apps.common.admin.display import due_list, plain_time, shown_text, translate
+from apps.common.admin.display import plain_time, translate
 from apps.common.admin.html import joined
 from apps.common.admin.segments import SegmentBoxes
 from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
+from apps.common.messages import Message
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
+from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.weekdays import (
     LAST_DAY,
     MONTH,
@@ -63,11 +66,20 @@ REDRAW_RUNS = {
     "hx-include": "closest form",
     "hx-vals": f'{{"{DRAFT}": "1"}}',
     "hx-select": "#next-runs",
+    "hx-select-oob": "#form-said",
     "hx-target": "#next-runs",
     "hx-swap": "outerHTML",
     # The calls wait for each other, so that no older answer replaces a newer one.
     "hx-sync": "closest form:queue last",
 }
+
+
+class _Read(NamedTuple):
+    """The first runs and the rule in words, or neither and why."""
+
+    runs: list[datetime] = []
+    words: str = ""
+    why_none: str = ""
 
 
 _WITH_PARTS: dict[str, tuple[str, ...]] = {kind: parts for kind, parts in PARTS.items() if parts}
@@ -196,59 +208,47 @@ class RuleForm(ServiceForm):
         """The first times by these valid fields: `rule` and those of `when`."""
         raise NotImplementedError(f"{type(self).__name__} must define times_of()")
 
-    # --- the next runs of what is typed -----------------------------------------------------------
+    # --- what is typed, in words and as the next runs -------------------------------------------
     @cached_property
-    def _read(self) -> tuple[list[datetime], str]:
-        """The first runs by the rule as it is in the form now, or none and what is wrong with what
-        is filled in."""
+    def _read(self) -> _Read:
+        """What the rule means as it is in the form now, or what is wrong with what is filled in."""
         fields: dict[str, Any] = {}
         try:
             fields |= {name: self._now(name) for name in self.when}
             parse_zone(fields["time_zone"])
             fields["rule"] = self.rule_of({part: self._now(part) for part in RULE_PARTS})
-            if fields["rule"] is not None:
-                parse_rule(fields["rule"])
-            return self.times_of(fields, NEXT_RUNS), ""
+            words = _words(fields["rule"], fields["time_zone"])
+            return _Read(self.times_of(fields, NEXT_RUNS), translate(words))
         except forms.ValidationError:
-            return [], ""
+            return _Read()
         except PlatformError as error:
-            return [], translate(error.detail) if fields.get("rule") else ""
+            return _Read(why_none=translate(error.detail) if fields.get("rule") else "")
 
     @property
     def next_runs(self) -> list[datetime]:
         """The first runs by the rule as it is in the form now; none while it cannot be read."""
-        return self._read[0]
+        return self._read.runs
 
     @property
     def why_no_runs(self) -> str:
         """The fault of the rule that is filled in; "" while it is not filled in yet."""
-        return self._read[1]
+        return self._read.why_none
 
     @property
-    def shown_next_runs(self) -> SafeString:
-        """The next runs, or the reason why there are none; "" for people who may only look."""
-        if not self.may_change:
-            return SafeString()
-        runs, why_none = self._read
-        if not runs:
-            usual = gettext("None, by what is filled in above.")
-            return format_html("<p>{}</p>", shown_text(why_none) or usual)
-        return due_list(runs, parse_zone(self._now("time_zone")))
+    def when_said(self) -> str:
+        """The rule in words; "" while it cannot be read."""
+        return capfirst(self._read.words)
 
     @property
     def short_next_runs(self) -> SafeString | None:
         """The next runs in a line; None without a rule."""
         if not self.has_rule:
             return None
-        runs, why_none = self._read
+        runs = self.next_runs
         if not runs:
-            return format_html("<span>{}</span>", why_none or gettext("none yet"))
+            return format_html("<span>{}</span>", self.why_no_runs or gettext("none yet"))
         zone = parse_zone(self._now("time_zone"))
         return joined((_short(run, zone) for run in runs), " ")
-
-    @property
-    def next_runs_title(self) -> str:
-        return gettext("Next %(count)d runs by this form") % {"count": NEXT_RUNS}
 
     def _now(self, name: str) -> Any:
         """The value of the field; ValidationError when it cannot be read."""
@@ -322,6 +322,10 @@ class RuleForm(ServiceForm):
         changes = {name: own[name] for name in own if name not in (*RULE_PARTS, "every")}
         rule = self.rule_of(self.cleaned_data) if self.has_rule else None
         return changes if rule == self.stored_rule else {**changes, "rule": rule}
+
+
+def _words(rule: Any, zone: str) -> Message:
+    return Message("once") if rule is None else summary(parse_rule(rule), zone)
 
 
 def _short(instant: datetime, zone: ZoneInfo) -> SafeString:

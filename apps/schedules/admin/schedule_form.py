@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import shown_text
 from apps.common.admin.schema_form import covered
 from apps.common.errors import FieldError
 from apps.dispatch.admin.rule_form import REDRAW_RUNS, RuleForm
@@ -38,7 +41,7 @@ class ScheduleForm(ContextForm, RuleForm):
     """
 
     when = ("time_zone", "start_at", "end_at")
-    redraw = {**REDRAW_RUNS, "hx-select-oob": "#more-line"}
+    redraw = {**REDRAW_RUNS, "hx-select-oob": "#more-line,#form-said"}
     chooser = "job_type"
     shows_context: ClassVar[bool] = True
 
@@ -85,6 +88,18 @@ class ScheduleForm(ContextForm, RuleForm):
             gettext("tries: %s") % tries if tries not in (None, "") else "",
         ]
         return " · ".join(str(part) for part in parts if part)
+
+    @property
+    def said(self) -> SafeString | str:
+        """`Every Monday at 09:00, UTC: a job of mail.`; "" while that cannot be said."""
+        chosen = self["job_type"].value()
+        if not chosen or not self.when_said:
+            return ""
+        return format_html(
+            gettext("{when}: a job of {type}."),
+            when=self.when_said,
+            type=format_html("<bdi>{}</bdi>", shown_text(chosen)),
+        )
 
     def _shown(self) -> dict[str, Any]:
         """The context that is stored; of another type, as far as its schema has fields for it."""

@@ -33,8 +33,32 @@ def test_report_is_planned_from_its_page(role_client: Any) -> None:
     assert (made.owner.get_username(), made.rule) == ("operator", {"every_days": 1, "at": "08:00"})
     shown = text_of(client.get(address("reportplan", "change", made.pk)))
     assert "Jobs · By host · 7 days · Asia/Shanghai" in shown
-    assert "2026-03-03 00:00:00" in shown
+    assert "Next five Tue 3 Mar 08:00" in shown
+    assert "Daily at 08:00, Asia/Shanghai: Jobs · By host · 7 days" in shown
     assert "report source=job&by=host" in " ".join(shown.split())
+
+
+def test_form_of_a_report_says_itself_back_and_saves_nothing(role_client: Any) -> None:
+    client, made_channel = role_client("operator"), channel()
+    add = address("reportplan", "add")
+    assert "Fill in the form; what it means is said here." in text_of(client.get(add))
+    form = form_of(client.get(add), "query")
+    typed = {**form, "_draft": "1", "query": "/admin/reports/?source=job&by=host&period=7d"}
+    weekly = {**typed, "every": "week", "weekdays": ["1", "4"], "at": "08:30", "time_zone": "UTC"}
+
+    text = " ".join(text_of(client.post(add, {**weekly, "channels": [made_channel.pk]})).split())
+
+    assert "Next five Thu 5 Mar 08:30 Mon 9 Mar 08:30" in text
+    said = "Every Monday and Thursday at 08:30, UTC: Jobs · By host · 7 days · UTC, to ops."
+    assert said in text
+    for wrong, said in (
+        ({"query": "by=colour"}, "Fill in the form; what it means is said here."),
+        ({"at": "25:00"}, "Fill in the form; what it means is said here."),
+        ({"weekdays": []}, "none yet"),
+        ({"query": "source=job"}, "; nobody gets it yet."),
+    ):
+        assert said in text_of(client.post(add, {**weekly, **wrong})), wrong
+    assert not ReportPlan.objects.exists()
 
 
 def test_wrong_report_is_named_beside_its_field(role_client: Any) -> None:
