@@ -22,6 +22,8 @@ _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # http_request, django_task, and the platform's own handlers: nobody translates them.
 _NAME = re.compile(r"\b[a-z]+(?:[._][a-z]+)+\b|\b(?:bulk|deliver|echo)\b")
 _ENGLISH = re.compile(r"[A-Za-z][a-z']+,?(?: [a-z']+[,;.]?){2,}")
+_JOINED = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9fff]")
+_DATE = re.compile(r"\d+[年月日]")
 _SILENT = {"submit", "button", "reset", "image", "file"}
 _CHECKED = {"checkbox", "radio"}
 _NO_WORDS = "script|style|textarea"
@@ -154,6 +156,14 @@ def english_in(page: Any) -> list[str]:
     """What stands in English on a page that should be in Chinese: words in a row, no names."""
     document = _parsed(_ICON.sub("", page.content.decode()))
     return _ENGLISH.findall(_NAME.sub("", " ".join(_pieces(document, without=_NO_WORDS))))
+
+
+def joined_in(page: Any) -> list[str]:
+    """Texts in which a Chinese character stands beside a Latin letter or a digit, without dates."""
+    document = _document(page)
+    shown = document.xpath("//@title | //@placeholder | //@aria-label", smart_strings=False)
+    texts = [*_pieces(document, without=_NO_WORDS), *shown]
+    return [text for text in texts if _JOINED.search(_DATE.sub(" ", text))]
 
 
 def inline_code_of(page: Any) -> list[str]:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.access.directory import directory_of
 from apps.access.rules.clients import TERMS, Client, ClientTerms, Rate
 from apps.common.fields import KeyField
+from apps.common.nouns import noun
 from apps.journal.models import Source, Versioned
 
 
@@ -49,8 +50,8 @@ class ApiClient(Versioned):
     created_by = models.CharField(_("created by"), max_length=160, editable=False)
 
     class Meta:
-        verbose_name = _("API key")
-        verbose_name_plural = _("API keys")
+        verbose_name = noun(_("API key"))
+        verbose_name_plural = noun(_("API keys"))
         # Revoked, never deleted: the journal refers to it.
         default_permissions = ("add", "change", "view")
 

@@ -20,7 +20,7 @@ from taskplatform.menu import SYSTEM as SYSTEM_BOXES
 from taskplatform.system_page import PAGES, states
 from tests import factories
 from tests.environment import Deal
-from tests.pages import inline_code_of, nothing_drawn, text_of
+from tests.pages import inline_code_of, joined_in, nothing_drawn, text_of
 
 PASSWORD = "correct horse battery"
 
@@ -343,3 +343,19 @@ def test_long_form_is_read_only_of_those_who_have_signed_in(admin_user: User) ->
     assert too_long.status_code == 413 and "send less at a time" in too_long.content.decode()
     # A file is not decoded.
     assert client.post("/admin/", {"a": "x" * 4_000_000}).status_code == 403
+
+
+def test_chinese_and_latin_letters_are_parted_by_a_blank(admin_client: Client) -> None:
+    """On all lists and all forms for new rows, wherever a name is put into a sentence."""
+    admin_client.defaults["HTTP_ACCEPT_LANGUAGE"] = "zh-hans"
+    lists = changelists()
+    adds = [f"{address}add/" for address in lists]
+    found, said = {}, ""
+    for url in (*lists, *adds, reverse("system"), reverse("admin:index")):
+        page = admin_client.get(url)
+        # Some tables have no form for new rows.
+        if page.status_code == 200:
+            found |= dict.fromkeys(joined_in(page), url)
+            said += text_of(page)
+    assert found == {}
+    assert "添加 API 密钥" in said and "添加模板" in said
