@@ -145,6 +145,8 @@ class Mailbox:
     def __init__(self) -> None:
         self.mails: list[str] = []
         self.to_recipient = "250 ok"
+        # What is said to some of them alone.
+        self.to_one: dict[str, str] = {}
         self.port = 0
 
 
@@ -169,7 +171,8 @@ def mailbox() -> Iterator[Mailbox]:
                     self._say("221 bye")
                     return
                 if word.startswith("RCPT"):
-                    self._say(kept.to_recipient)
+                    name = line.decode().partition("<")[2].partition(">")[0]
+                    self._say(kept.to_one.get(name, kept.to_recipient))
                 elif word == "DATA":
                     self._say("354 go on")
                     kept.mails.append(self._text())

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-import smtplib
+from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import unquote, urlsplit
 
-from django.conf import settings
-from django.core.mail import EmailMultiAlternatives
 from django.db.models import F, Q
-from django.utils.html import format_html
 
 from apps.alerts.channels.contract import FAIL, OK, RETRY, UNSURE, Message, Target, Verdict
 from apps.alerts.channels.kinds import HTTP, MAIL
 from apps.alerts.conf import conf
 from apps.alerts.models import MAX_ANSWER, Channel, Delivery
 from apps.alerts.services import report_message
+from apps.alerts.services.mailing import mailed
 from apps.alerts.services.messages import message_in
 from apps.alerts.services.notify import policy
 from apps.common import clock
-from apps.common.admin.csv_text import BYTE_ORDER_MARK
+from apps.common.admin.display import shown_text
 from apps.common.db import repeatable
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
@@ -41,7 +39,6 @@ GONE = _("The delivery does not exist any more: its rule or channel was deleted.
 BEING_SENT = _("Somebody else is sending it.")
 NOT_TAKEN = _("The message was not taken.")
 REFUSED = _("The message was refused.")
-NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
 # The letters of the shortest key of a bot: shorter parts of addresses are words.
 _MIN_KEY = 8
 # Attempts if the other side refuses a message for a reason that its documentation leaves open.
@@ -129,7 +126,14 @@ def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
         except PlatformError as error:
             return None, Verdict(FAIL, error.detail)
         _keep(delivery, message)
-    return _sent(delivery.channel, message, clock.now())
+    return _sent(delivery.channel, _readable(message), clock.now())
+
+
+def _readable(message: Message) -> Message:
+    """The message with what would turn or hide its letters escaped: names may have any sign."""
+    lines = [shown_text(line) for line in message.text.split("\n")]
+    title = shown_text(" ".join(message.title.split()))
+    return replace(message, title=title, text="\n".join(lines))
 
 
 def _keep(delivery: Delivery, message: Message) -> None:
@@ -143,7 +147,7 @@ def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None
     if not channel.is_readable:
         return None, Verdict(RETRY, UNREADABLE)
     if channel.kind == MAIL:
-        return _mailed(channel, message)
+        return mailed(channel.recipients, message)
     kind = HTTP[channel.kind]
     request = kind.request(Target(url=channel.url, secret=channel.secret), message, now)
     try:
@@ -157,38 +161,6 @@ def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None
     except Fail as error:
         return None, Verdict(FAIL, str(error))
     return status, kind.verdict(status, body)._replace(wait=http.wait_of(answered))
-
-
-def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
-    if not settings.MAIL_HOST:
-        return None, Verdict(FAIL, NO_SERVER)
-    # A line break would begin another header.
-    subject = " ".join(message.title.split())
-    longer = message.mail
-    body = f"{message.text}\n\n{message.url}\n" if longer is None else longer.text
-    mail = EmailMultiAlternatives(subject, body, to=list(channel.recipients))
-    html = format_html(
-        '<p>{}</p><p><a href="{}">{}</a></p>', message.text, message.url, message.open
-    )
-    mail.attach_alternative(html if longer is None else longer.html, "text/html")
-    if longer is not None:
-        mail.attach(longer.file_name, BYTE_ORDER_MARK + longer.file, "text/csv")
-    try:
-        mail.send()
-    except smtplib.SMTPRecipientsRefused as error:
-        code, text = next(iter(error.recipients.values()))
-        return code, _by_code(code, text)
-    except smtplib.SMTPResponseException as error:
-        return error.smtp_code, _by_code(error.smtp_code, error.smtp_error)
-    except (OSError, smtplib.SMTPException) as error:
-        return None, Verdict(RETRY, f"{settings.MAIL_HOST}: {error}")
-    return 250, Verdict(OK)
-
-
-def _by_code(code: int, text: bytes | str) -> Verdict:
-    """The verdict on a refused mail; servers answer 4xx if another try may succeed."""
-    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return Verdict(RETRY if 400 <= code < 500 else FAIL, said)
 
 
 def _without_secrets(channel: Channel, text: str) -> str:

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import json
 from datetime import UTC, datetime, timedelta
+from email import message_from_string
+from email.policy import default
 from email.utils import format_datetime
 from typing import Any
 
@@ -37,10 +39,10 @@ def refused(made: Channel) -> Delivery:
     return Delivery.objects.get()
 
 
-def firing(made: Any) -> None:
+def firing(made: Any, *, name: str = "late <b>") -> None:
     job_type()
     jobs(1, run_at=clock.now() - timedelta(hours=1))
-    rule("late <b>", "oldest_due", for_seconds=0, severity="critical", channels=[made])
+    rule(name, "oldest_due", for_seconds=0, severity="critical", channels=[made])
     evaluate()
 
 
@@ -194,6 +196,43 @@ def test_mail_server_that_refuses(post: Mailbox, answer: str, error: type[Except
         carry_out()
 
     assert Delivery.objects.get().code == int(answer[:3])
+
+
+def test_mail_that_some_recipients_do_not_get_is_sent_once_and_says_so(post: Mailbox) -> None:
+    post.to_one = {"b@example.org": "550 no such user"}
+    firing(channel(kind="mail", url="", recipients=["a@example.org", "b@example.org"]))
+
+    carry_out()
+
+    sent = Delivery.objects.get()
+    assert (len(post.mails), sent.state) == (1, "sent")
+    assert sent.answer == "b@example.org: 550 no such user"
+
+
+def test_address_of_an_earlier_release_that_is_none_is_told(post: Mailbox) -> None:
+    """It would go to a mailbox named `=?utf-8?q?=C3=A4nn?=`."""
+    made = channel(kind="mail", url="", recipients=["a@example.org"])
+    Channel.objects.update(recipients=["a@example.org", "änn@example.org"])
+    firing(made)
+
+    with pytest.raises(Fail, match=r"änn@example\.org' is no mail address"):
+        carry_out()
+
+    assert post.mails == []
+
+
+def test_names_turn_no_letters_and_begin_no_header(post: Mailbox) -> None:
+    name = "\u202egnp.exe\x1b[31m \r\nBcc: eve@example.org " + "x" * 50
+    firing(channel(kind="mail", url="", recipients=["a@example.org"]), name=name)
+
+    carry_out()
+
+    [mail] = post.mails
+    head = mail.replace("\r\n", "\n").partition("\n\n")[0]
+    subject = str(message_from_string(mail, policy=default)["subject"])
+    assert "\nBcc" not in head
+    assert "\\u202egnp.exe\\u001b[31m Bcc: eve@example.org" in subject
+    assert "\u202e" not in mail and "\x1b" not in mail
 
 
 def test_mail_server_that_is_away_is_tried_again(settings: Any) -> None:

@@ -78,6 +78,15 @@ MAILS: list[tuple[dict[str, Any], str]] = [
     ({"recipients": []}, "recipients"),
     ({"recipients": ["ann@example.org", "Ben <ben@example.org>"]}, "recipients"),
     ({"recipients": ["ann"]}, "recipients"),
+    ({"recipients": ["ann@exämple.org", "a.b+c@mail", "ann@[10.0.0.7]"]}, ""),
+    *(
+        ({"recipients": [wrong]}, "recipients")
+        for wrong in (
+            *("änn@example.org", "ann(x)@example.org", "all:ann@example.org", "a@b@c", '"a"@b.org'),
+            *("ann@example.org\x00", "a\x01@b.org", "ann@example.org\n", f"ann@{'a' * 64}.org"),
+            *(f"ann@{'a.' * 130}org", "ann@a..org", f"{'a' * 65}@b.org", "ann@b_c:25"),
+        )
+    ),
 ]
 
 

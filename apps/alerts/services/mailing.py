@@ -1,0 +1,91 @@
+"""Sending one mail, and what the server says of it."""
+
+from __future__ import annotations
+
+import smtplib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.core.mail.backends.smtp import EmailBackend
+from django.utils.html import format_html
+
+from apps.alerts.channels.contract import FAIL, OK, RETRY, Message, Verdict
+from apps.alerts.rules.faults import is_mail_address, no_mail_address
+from apps.common.admin.csv_text import BYTE_ORDER_MARK
+from apps.common.messages import Message as _
+
+NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
+# The recipients that the answer to a mail names.
+_MAX_NAMED = 5
+
+# What a server says to recipients that it does not take: code and text.
+_Refused = Mapping[str, tuple[int, bytes]]
+
+
+class _Server(EmailBackend):
+    """The server of the settings. It may take a mail for some of its recipients: `refused` has the
+    others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: _Refused = {}
+
+    @cached_property
+    def connection_class(self) -> type[smtplib.SMTP]:
+        server, usual = self, super().connection_class
+
+        class Connection(usual):  # type: ignore[misc, valid-type]
+            def sendmail(self, *given: Any, **named: Any) -> _Refused:
+                server.refused = super().sendmail(*given, **named)
+                return server.refused
+
+        return Connection
+
+
+def mailed(recipients: Sequence[str], message: Message) -> tuple[int | None, Verdict]:
+    """Send the message; returns the code of the answer, if there is one, and the verdict.
+
+    A mail that somebody gets is not sent again: the verdict then says who does not.
+    """
+    if not settings.MAIL_HOST:
+        return None, Verdict(FAIL, NO_SERVER)
+    # Those of earlier releases were checked less, and would go to another mailbox.
+    if wrong := [each for each in recipients if not is_mail_address(each)]:
+        return None, Verdict(FAIL, no_mail_address(wrong[0]))
+    server = _Server()
+    try:
+        _mail(recipients, message, server).send()
+    except smtplib.SMTPRecipientsRefused as error:
+        code, text = next(iter(error.recipients.values()))
+        return code, _by_code(code, text)
+    except smtplib.SMTPResponseException as error:
+        return error.smtp_code, _by_code(error.smtp_code, error.smtp_error)
+    except (OSError, smtplib.SMTPException) as error:
+        return None, Verdict(RETRY, f"{settings.MAIL_HOST}: {error}")
+    said = [f"{name}: {code} {_said(text)}" for name, (code, text) in server.refused.items()]
+    return 250, Verdict(OK, " · ".join(said[:_MAX_NAMED]))
+
+
+def _mail(recipients: Sequence[str], message: Message, server: _Server) -> EmailMultiAlternatives:
+    longer = message.mail
+    body = f"{message.text}\n\n{message.url}\n" if longer is None else longer.text
+    mail = EmailMultiAlternatives(message.title, body, to=[*recipients], connection=server)
+    html = format_html(
+        '<p>{}</p><p><a href="{}">{}</a></p>', message.text, message.url, message.open
+    )
+    mail.attach_alternative(html if longer is None else longer.html, "text/html")
+    if longer is not None:
+        mail.attach(longer.file_name, BYTE_ORDER_MARK + longer.file, "text/csv")
+    return mail
+
+
+def _by_code(code: int, text: bytes | str) -> Verdict:
+    """The verdict on a refused mail; servers answer 4xx if another try may succeed."""
+    return Verdict(RETRY if 400 <= code < 500 else FAIL, _said(text))
+
+
+def _said(text: bytes | str) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
