@@ -72,7 +72,8 @@ class WebConf(Conf):
     )
     WEB_THREADS = integer(
         4,
-        "How many requests each web process works on at once; one more hashes passwords.",
+        "How many requests each web process works on at once; one more hashes passwords, and one "
+        "makes files.",
         minimum=1,
         maximum=100,
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader, BytesIO
@@ -24,6 +23,7 @@ from apps.common.api.problems import REFUSED
 from apps.common.errors import PlatformError, TooLarge, Unavailable
 from apps.common.messages import Message as _
 from taskplatform.callers import Callers
+from taskplatform.turns import Turns
 from taskplatform.wsgi import application as django
 
 # After the import above, which names the settings.
@@ -41,13 +41,14 @@ BODY_SECONDS = 60.0
 MEMORY_BYTES = 65_536
 FILES_BYTES = 512 * 1024 * 1024
 
-# Requests that hash a password take a processor for a good part of a second, on purpose. They have
-# a thread of their own, so that the other threads go on, and requests that wait for it hold none.
+# Requests that hash a password take a processor for a good part of a second, on purpose, and files
+# of 100,000 rows for ten seconds.
 _HASHES = re.compile(r"/admin/(login|password_change|auth/user/add|auth/user/[0-9]+/password)/")
+_FILES = re.compile(r"/admin/(reports|.+/[0-9]+)/csv/|/admin/.+/export/")
 _SIGN_IN = "/admin/login/"
-MAX_HASHES = 20
-# The places of one address, so that it does not take all of them.
-MAX_HASHES_OF_ADDRESS = 10
+MAX_HASHES, MAX_HASHES_OF_ADDRESS = 20, 10
+# So few that proxies, which wait for a minute, still pass on the answer to the last one.
+MAX_FILES, MAX_FILES_OF_ADDRESS = 4, 2
 
 # The rest of the body would be taken for the next request.
 _CLOSE = ("connection", "close")
@@ -85,11 +86,6 @@ def _too_large() -> PlatformError:
     return TooLarge(f"The body is larger than {BODY_BYTES} bytes; send less at a time.")
 
 
-def _busy() -> PlatformError:
-    message = _("Too many people are signing in at this moment; try again in a few seconds.")
-    return Unavailable(message, retry_after=3)
-
-
 class Application:
     """Runs a WSGI application in threads of its own, each request when it is complete."""
 
@@ -98,9 +94,20 @@ class Application:
     ) -> None:
         self._wsgi = wsgi
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
-        self._hashing = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-        # The addresses of those who wait for that one, with the one under way.
-        self._hashes: Counter[str] = Counter()
+        self.passwords = Turns(
+            "passwords",
+            MAX_HASHES,
+            MAX_HASHES_OF_ADDRESS,
+            _("Too many people are signing in at this moment; try again in a few seconds."),
+            3,
+        )
+        self.files = Turns(
+            "files",
+            MAX_FILES,
+            MAX_FILES_OF_ADDRESS,
+            _("Too many files are being made at this moment; try again in half a minute."),
+            30,
+        )
         self._callers = Callers(trusted)
 
     async def __rsgi__(self, scope: Scope, protocol: HTTPProtocol) -> None:
@@ -123,36 +130,29 @@ class Application:
                 body.close()
 
     async def _answered(self, environ: Environ, protocol: HTTPProtocol) -> None:
-        loop = asyncio.get_running_loop()
-        hashes = environ["REQUEST_METHOD"] == "POST" and _HASHES.fullmatch(environ["PATH_INFO"])
-        if hashes and REFUSED not in environ:
-            if not (refusal := await self._refusal(environ)):
-                await self._hashed(environ, protocol)
+        turns = None if REFUSED in environ else self._turns_of(environ)
+        address = environ["REMOTE_ADDR"]
+        if turns:
+            if not (refusal := await self._refusal(environ) or turns.refusal(address)):
+                await turns.run(address, self._answer, environ, protocol)
                 return
             environ |= {REFUSED: refusal, "wsgi.input": BytesIO()}
+        loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._answer, environ, protocol)
 
-    async def _refusal(self, environ: Environ) -> PlatformError | None:
-        """Why a request has no place among those that wait for a hash."""
-        if environ["PATH_INFO"] == _SIGN_IN:
-            # Requests that a limit refuses anyway would fill the places for nothing.
-            loop = asyncio.get_running_loop()
-            refusal = await loop.run_in_executor(self._threads, sign_ins.refusal, environ)
-            if refusal:
-                return refusal
-        of_address = self._hashes[environ["REMOTE_ADDR"]]
-        is_full = self._hashes.total() >= MAX_HASHES or of_address >= MAX_HASHES_OF_ADDRESS
-        return _busy() if is_full else None
+    def _turns_of(self, environ: Environ) -> Turns | None:
+        """Whose turns the request takes; None for the most, which are short."""
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] == "POST" and _HASHES.fullmatch(path):
+            return self.passwords
+        return self.files if _FILES.fullmatch(path) else None
 
-    async def _hashed(self, environ: Environ, protocol: HTTPProtocol) -> None:
+    async def _refusal(self, environ: Environ) -> PlatformError | None:
+        """Why a limit refuses a sign-in: it would take a place for nothing."""
+        if environ["PATH_INFO"] != _SIGN_IN:
+            return None
         loop = asyncio.get_running_loop()
-        self._hashes[environ["REMOTE_ADDR"]] += 1
-        try:
-            await loop.run_in_executor(self._hashing, self._answer, environ, protocol)
-        finally:
-            self._hashes[environ["REMOTE_ADDR"]] -= 1
-            # Leaves out the addresses of which nobody waits.
-            self._hashes += Counter()
+        return await loop.run_in_executor(self._threads, sign_ins.refusal, environ)
 
     def _environ(self, scope: Scope) -> Environ:
         """The request as WSGI describes it, without its body."""

@@ -227,13 +227,17 @@ def test_whole_file_is_left_to_the_server_and_closed(caller: Caller, tmp_path: P
         "/admin/password_change/",
         "/admin/auth/user/add/",
         "/admin/auth/user/7/password/",
+        "/admin/jobs/job/export/",
+        "/admin/reports/csv/",
+        "/admin/bulk/bulkrun/7/csv/",
     ],
 )
-def test_what_hashes_passwords_takes_no_thread_from_others(
+def test_what_takes_long_takes_no_thread_from_others(
     caller: Caller, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """One at a time, while others are answered; too many are refused."""
-    monkeypatch.setattr(rsgi, "MAX_HASHES", 3)
+    for places in ("MAX_HASHES", "MAX_FILES", "MAX_FILES_OF_ADDRESS"):
+        monkeypatch.setattr(rsgi, places, 3)
     monkeypatch.setattr(sign_ins, "refusal", lambda environ: None)
     begun, go_on = threading.Semaphore(0), threading.Event()
     usual = caller.wsgi
@@ -248,7 +252,8 @@ def test_what_hashes_passwords_takes_no_thread_from_others(
     with ThreadPoolExecutor(3) as people:
         signing_in = [people.submit(caller.send, path=path) for _ in range(3)]
         assert begun.acquire(timeout=10)
-        eventually(lambda: caller.application._hashes.total() == 3)
+        turns = caller.application.passwords, caller.application.files
+        eventually(lambda: sum(each.placed.total() for each in turns) == 3)
 
         assert caller.send(path="/api/v1/dispatch/")[0] == 200
         assert REFUSED not in caller.environ
@@ -257,19 +262,20 @@ def test_what_hashes_passwords_takes_no_thread_from_others(
         assert not begun.acquire(blocking=False)
         go_on.set()
         assert [each.result()[0] for each in signing_in] == [200] * 3
-    assert not caller.application._hashes
+    assert not any(each.placed for each in turns)
 
 
-def test_address_takes_not_all_places_of_those_who_wait_for_a_hash(
-    caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rsgi, "MAX_HASHES_OF_ADDRESS", 2)
-    caller.application._hashes.update({"203.0.113.1": 2, "203.0.113.2": 1})
-
-    for address, refused in (("203.0.113.1", True), ("203.0.113.2", False)):
-        caller.headers = [("x-forwarded-for", address)]
-        caller.send(path="/admin/password_change/")
-        assert (REFUSED in caller.environ) == refused
+def test_address_takes_not_all_places_of_those_who_wait(caller: Caller) -> None:
+    for turns, path in (
+        (caller.application.passwords, "/admin/password_change/"),
+        (caller.application.files, "/admin/jobs/job/export/"),
+    ):
+        turns.most_of_address = 2
+        turns.placed.update({"203.0.113.1": 2, "203.0.113.2": 1})
+        for address, refused in (("203.0.113.1", True), ("203.0.113.2", False)):
+            caller.headers = [("x-forwarded-for", address)]
+            caller.send(path=path)
+            assert (REFUSED in caller.environ) == refused
 
 
 def test_sign_in_that_a_limit_refuses_needs_no_turn_and_others_keep_their_body(
@@ -278,7 +284,7 @@ def test_sign_in_that_a_limit_refuses_needs_no_turn_and_others_keep_their_body(
     """The answer leaves while the thread of the hashes is busy."""
     body = b"username=vera&password=x"
     busy = threading.Event()
-    caller.application._hashing.submit(busy.wait, 10)
+    caller.application.passwords.thread.submit(busy.wait, 10)
     monkeypatch.setattr(sign_ins.throttles, "seconds_left", lambda name, rate: 7)
     caller.length(len(body))
     caller.send(body, path="/admin/login/")

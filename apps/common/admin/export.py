@@ -106,4 +106,5 @@ def _cell(value: object, masked: _Masked) -> str:
         return masked[value]
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    return plain_cell(redact(value))
+    # Most are numbers, or nothing.
+    return plain_cell(redact(value) if isinstance(value, dict | list) else value)
