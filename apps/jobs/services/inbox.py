@@ -55,6 +55,7 @@ BY = "inbox"
 _CONTEXT = _("The context")
 _FIELDS = ("type", "job_key", "context", "run_at", "priority", "user_id", "unique_job")
 _WORDS = ("type", "job_key", "user_id")
+_TEXTS = (*_WORDS, "context")
 # Times and flags are read as text, so that no driver converts a value that a program wrote into
 # SQLite.
 _AS_TEXT = ("run_at", "unique_job")
@@ -241,8 +242,23 @@ def _refuse(refused: Mapping[int, PlatformError], rows: Mapping[int, Sequence[An
     now = clock.now()
     said = {number: {"refused_at": now, "error": e.detail} for number, e in refused.items()}
     update_rows(InboxRow, said, raised=["version"])
+    _turn_into_text([*refused])
     for number in refused:
         _write(number, _legible(dict(zip(_FIELDS, rows[number], strict=True))))
+
+
+def _turn_into_text(numbers: Sequence[int]) -> None:
+    """Store as text what drivers bind as bytes, such as JSON of Go and Node. Only SQLite keeps it
+    as it came, and Django would read bytes from columns of text."""
+    if connection.vendor != "sqlite":
+        return
+    texts = ", ".join(f"{name} = CAST({name} AS TEXT)" for name in _TEXTS)
+    kinds = ", ".join(f"typeof({name})" for name in _TEXTS)
+    execute(
+        f"UPDATE {table(InboxRow)} SET {texts} WHERE id IN ({placeholders(len(numbers))}) "
+        f"AND 'blob' IN ({kinds})",
+        numbers,
+    )
 
 
 def _mend(numbers: Iterable[int]) -> None:

@@ -168,6 +168,17 @@ def test_text_that_is_not_utf_8_stops_no_other_row(subtests: pytest.Subtests) ->
     assert large.context == "\ufffd" * (inbox.MAX_TEXT + 1)
 
 
+def test_text_that_a_driver_bound_as_bytes_is_kept_as_text(subtests: pytest.Subtests) -> None:
+    columns = ("type", "job_key", "context", "user_id")
+    for column in columns:
+        insert(**{"type": "nobody", column: "[雷]".encode()})
+    assert inbox.move(seconds=10) == len(columns)
+    rows = InboxRow.objects.order_by("id")
+    for row, column in zip(rows, columns, strict=True):
+        with subtests.test(column=column):
+            assert getattr(row, column) == "[雷]"
+
+
 def test_unique_rows_keep_one_open_twin() -> None:
     first = submit("mail", key="a", unique=True).id
     for _each in range(2):
