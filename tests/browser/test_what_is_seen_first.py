@@ -12,6 +12,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 from apps.common import clock
 from apps.common.admin import list_head
 from apps.common.leases import sweep_lease
+from apps.dispatch.models import Executor
 from apps.reports.rules.outcomes import JOB_ENDS
 from apps.reports.services import rollup
 from tests import callback, factories, trouble
@@ -20,6 +21,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.job_scenes import fill_yard
 from tests.jobs import job_type, jobs
+from tests.pages import change_url
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,3 +131,44 @@ def test_home_with_five_troubles_is_seen_at_once(
     expect(page.locator(".trouble")).to_have_count(5)
     height = page.evaluate("document.documentElement.scrollHeight")
     assert height <= WIDE["height"]
+
+
+def test_page_of_a_person_begins_with_what_they_have_and_why_not_more(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    factories.group("gid_all", ["uid_ann", "uid_bob"])
+    factories.once_task(Executor.objects.get(name="uid_ann"), "Shelf check")
+    callback.taken(Executor.objects.get(name="uid_ann"))
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    page.goto(change_url(Executor.objects.get(name="uid_ann")))
+    await_drawn(page)
+    places = [
+        place["y"]
+        for shown in ("Open dispatch", "Why nothing?", "Title", "Latest dispatches")
+        if (place := page.get_by_text(shown, exact=True).first.bounding_box())
+    ]
+    assert places == sorted(places) and len(places) == 4 and places[1] < 400
+    history = page.get_by_text("Person or group added")
+    expect(history).to_be_hidden()
+    page.get_by_role("heading", name="History").click()
+    expect(history).to_be_visible()
+
+
+def test_page_of_a_worker_is_seen_at_once(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    """However many types it works on; times are short and say the whole instant as a tooltip."""
+    names = [f"type-{number}" for number in range(20)]
+    for name in names:
+        job_type(name)
+    worker = factories.worker("host-a:1", types=names)
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    page.goto(change_url(worker))
+    await_drawn(page)
+    assert page.evaluate("document.documentElement.scrollHeight") <= WIDE["height"]
+    started = page.locator(".row-facts time").first
+    expect(started).to_have_text("09:00:00")
+    expect(started).to_have_attribute("title", "2026-03-02 09:00:00 UTC")
+    expect(page.get_by_text("Times in UTC; without a date: today")).to_be_visible()

@@ -157,6 +157,8 @@ class PlatformModelAdmin(ModelAdmin):
     is_called_by_title: ClassVar[bool] = True
     timeline_title: ClassVar[str | Promise] = _("History")
     # The template that draws `head`.
+    # Its page is about what comes; the button *History* leads to what was, too.
+    folds_history = False
     head_template: ClassVar[str] = "admin/includes/top_panels.html"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
@@ -354,6 +356,7 @@ class PlatformModelAdmin(ModelAdmin):
             context |= shared_out(self.buttons(request, row))
             context |= self.head(request, row)
             context["panels"] = self.panels(request, row)
+            context["zone"] = page_zone()
         context |= self.page_context(request, row, context["adminform"].form)
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -370,7 +373,8 @@ class PlatformModelAdmin(ModelAdmin):
         moments = self.timeline(request, row)
         if moments is None:
             return []
-        return [Panel(self.timeline_title, render_timeline(moments, self.when_no_history))]
+        history = render_timeline(moments, self.when_no_history)
+        return [Panel(self.timeline_title, history, is_folded=self.folds_history)]
 
     # --- history --------------------------------------------------------------------------------
     def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment] | None:

@@ -168,12 +168,12 @@ def error_column(
 def time_column(
     field: str, description: str | Promise, *, ordering: str | None = None
 ) -> Callable[[Any, Any], SafeString | None]:
-    """A column of instants, as shown_time shows them; short in lists."""
+    """A column of instants, as moment_time shows them; short in lists."""
 
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> SafeString | None:
         instant = getattr(row, field)
-        return None if instant is None else shown_time(instant)
+        return None if instant is None else moment_time(instant)
 
     return in_lists(shown, lambda row: short_or_none(getattr(row, field)))
 
@@ -186,7 +186,7 @@ def zoned_time_column(
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> SafeString | None:
         instant = getattr(row, field)
-        return None if instant is None else shown_time(instant, also=row.recurrence.zone)
+        return None if instant is None else moment_time(instant, also=row.recurrence.zone)
 
     return in_lists(shown, lambda row: short_or_none(getattr(row, field), also=row.recurrence.zone))
 
@@ -230,15 +230,31 @@ def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
 
 def short_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
     """The instant as `short_text`, with the whole of it as a tooltip, also in the zone `also`."""
+    return titled_time(instant, short_text(instant), also)
+
+
+def moment_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
+    """The instant as the page of one row says it, with the whole of it as a tooltip: like
+    `short_text`, but today to the second, and before seven days with its time of day, too."""
+    local, now = _local(instant), _local(clock.now())
+    days = (local.date() - now.date()).days
+    return titled_time(instant, _said(local, days, to_second=True), also)
+
+
+def titled_time(
+    instant: datetime, said: str, also: tzinfo | None = None, *, look: str = ""
+) -> SafeString:
+    """The instant in these words, with the whole of it as a tooltip, also in the zone `also`."""
     local = _local(instant)
     whole = plain_time(instant)
     if also is not None and (other := instant.astimezone(also)).utcoffset() != local.utcoffset():
         whole = f"{whole} · {' '.join(_parts(other))} {offset_name(other)} {also}"
     return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
+        '<time{} datetime="{}" title="{}">{}</time>',
+        format_html(' class="{}"', look) if look else "",
         f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         whole,
-        short_text(instant),
+        said,
     )
 
 
@@ -246,16 +262,22 @@ def short_text(instant: datetime) -> str:
     """The instant as lists and sentences say it: `20:10` today, `Wed 19:55` within seven days,
     `12 Nov` before and `12 Dec 09:00` after."""
     local, now = _local(instant), _local(clock.now())
-    clock_shown, days = f"{local:%H:%M}", (local.date() - now.date()).days
+    days = (local.date() - now.date()).days
+    return _day(local) if days <= -7 else _said(local, days)
+
+
+def _said(local: datetime, days: int, *, to_second: bool = False) -> str:
+    """The time of a day that is so many days from today."""
     if not days:
-        return clock_shown
-    if abs(days) < 7:
-        return f"{date_format(local, 'D')} {clock_shown}"
-    if local.year == now.year:
-        day = date_format(local, pgettext("a day of this year", "j M"))
-    else:
-        day = date_format(local, pgettext("a day of another year", "j M Y"))
-    return f"{day} {clock_shown}" if days > 0 else day
+        return f"{local:%H:%M:%S}" if to_second else f"{local:%H:%M}"
+    day = date_format(local, "D") if abs(days) < 7 else _day(local)
+    return f"{day} {local:%H:%M}"
+
+
+def _day(local: datetime) -> str:
+    if local.year == _local(clock.now()).year:
+        return date_format(local, pgettext("a day of this year", "j M"))
+    return date_format(local, pgettext("a day of another year", "j M Y"))
 
 
 def short_or_none(instant: datetime | None, *, also: tzinfo | None = None) -> SafeString | None:

@@ -31,6 +31,8 @@ class Panel:
     body: SafeString
     form: OtherForm | None = None
     id: str = ""
+    # What people look at rarely.
+    is_folded: bool = False
 
 
 def in_pairs(fields: Sequence[Any], *, alone: Collection[Any] = ()) -> list[Any]:

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
-from apps.common.admin.display import shown_time
+from apps.common.admin.display import moment_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Moment:
 
     @property
     def shown_at(self) -> SafeString:
-        return shown_time(self.at)
+        return moment_time(self.at)
 
 
 def render_timeline(moments: Sequence[Moment], when_empty: str | Promise = "") -> SafeString:

@@ -12,12 +12,13 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from apps.common import clock
 from apps.common.admin.actions import actor_of
-from apps.common.admin.display import shown_time, state_label
+from apps.common.admin.display import moment_time, short_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
 from apps.common.admin.pages import OtherForm, Panel
 from apps.dispatch.admin.dispatch_states import STATE_COLOURS
@@ -56,22 +57,34 @@ def executor_panels(
     request: HttpRequest, row: Executor, history: Sequence[Panel], *, may_rebuild: bool
 ) -> list[Panel]:
     """Everything below the form of a user or group; the history comes last."""
-    title = _("Members") if row.is_group else _("Groups")
     links = Panel(_("Its tasks and dispatches"), _links(row))
-    rest = [Panel(title, _neighbours(row, request.user)), *history]
     upcoming = Panel(_("Upcoming tasks"), upcoming_tasks(request, row), OtherForm(PERIOD_FORM))
     if row.is_group:
-        return [upcoming, links, *rest]
+        return [upcoming, links, *history]
     url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
     rebuild = OtherForm(REBUILD_FORM, url, method="post")
     return [
-        Panel(_("Open dispatch"), _open_dispatch(row, request.user)),
-        why_not_of_user(request, row),
         Panel(_("Latest dispatches"), _latest(row, request.user)),
         upcoming,
         links,
-        Panel(_("Window and queue"), _window(state_of(row.pk), may_rebuild), rebuild),
-        *rest,
+        Panel(_("Groups"), _neighbours(row, request.user)),
+        Panel(
+            _("Window and queue"),
+            _window(state_of(row.pk), may_rebuild),
+            rebuild,
+            is_folded=True,
+        ),
+        *history,
+    ]
+
+
+def first_panels(request: HttpRequest, row: Executor) -> list[Panel]:
+    """What a person has in hand and why not more, above the form; of a group its members."""
+    if row.is_group:
+        return [Panel(_("Members"), _neighbours(row, request.user))]
+    return [
+        Panel(_("Open dispatch"), _open_dispatch(row, request.user)),
+        why_not_of_user(request, row),
     ]
 
 
@@ -86,22 +99,25 @@ def _links(row: Executor) -> SafeString:
 
 def _open_dispatch(row: Executor, user: Any) -> SafeString:
     dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
+    seen = "–" if row.last_seen_at is None else moment_time(row.last_seen_at)
+    seen = format_html('<span class="faint">{} {}</span>', capfirst(gettext("last seen")), seen)
     if dispatch is None:
-        return format_html("<p>{}</p>", _("Nothing."))
+        return format_html("<p>{} {}</p>", _("Nothing."), seen)
     task = TASK_MODELS[dispatch.source].objects.filter(pk=dispatch.task)
     warning = "" if task.exists() else _("Its task is gone, so it cannot expire; cancel it.")
     give = reverse(f"admin:{GIVE_URL}", args=[dispatch.pk])
     may_give = user.has_perm("dispatch.operate_dispatch")
     return format_html(
-        "<p>{} · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>{}",
+        '<div class="choices"><span>{} · <bdi>{}</bdi> · {} {} · {} {} {}</span> {}</div>{}',
         page_link(Dispatch, dispatch.pk),
         title_of(dispatch, user),
         _("Handed out"),
-        shown_time(dispatch.dispatched_at),
+        short_time(dispatch.dispatched_at),
         _("Deadline"),
-        shown_time(dispatch.deadline_at),
-        warning,
+        short_time(dispatch.deadline_at),
+        seen,
         link(give, _("Give to…"), look="plain-button") if may_give else "",
+        format_html("<p>{}</p>", warning) if warning else "",
     )
 
 
@@ -114,8 +130,8 @@ def _latest(row: Executor, user: Any) -> SafeString:
             "number": dispatch.pk,
             "title": title_of(dispatch, user),
             "state": state(None, dispatch),
-            "handed_out": shown_time(dispatch.dispatched_at),
-            "finished": None if dispatch.finished_at is None else shown_time(dispatch.finished_at),
+            "handed_out": short_time(dispatch.dispatched_at),
+            "finished": None if dispatch.finished_at is None else short_time(dispatch.finished_at),
         }
         for dispatch in found[:MAX_DISPATCHES]
     ]
@@ -128,8 +144,8 @@ def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
     now = clock.now()
     queue = entry_of(state, now=now).queue
     context = {
-        "lower": shown_time(window_at(now).lower),
-        "upper": shown_time(queue.frame.upper),
+        "lower": short_time(window_at(now).lower),
+        "upper": short_time(queue.frame.upper),
         "size": queue.size,
         "may_rebuild": may_rebuild,
         "form": REBUILD_FORM,

@@ -31,7 +31,7 @@ from apps.common.readers import read_number
 from apps.dispatch.admin.dispatch_states import time_left
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
-from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
+from apps.dispatch.admin.executor_page import executor_panels, first_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view, why_nothing_view
 from apps.dispatch.admin.filters import NAMES_URL, ExecutorFilter, SilentFilter
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
@@ -152,6 +152,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         ("<int:pk>/rebuild/", "dispatch_executor_rebuild", rebuild_view),
     )
     is_removable = True
+    folds_history = True
     when_empty = _("Tasks are addressed to people (uid_…) and to groups of them (gid_…).")
     list_display = (
         "shown_name",
@@ -230,10 +231,10 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets: list[Any] = [(None, {"fields": ["name", "title", "enabled"]})]
+        fields: list[Any] = ["name", "title", "enabled"]
         if obj is not None:
-            fieldsets[0][1]["fields"].insert(1, "shown_kind")
-            fieldsets[0][1]["fields"].append("shown_last_seen_at")
+            fields = [("name", "shown_kind"), ("title", "enabled")]
+        fieldsets: list[Any] = [(None, {"fields": fields})]
         if obj is None or (obj.is_group and self.has_change_permission(request, obj)):
             fields = ["add_members", "makes_new"]
             fields += [] if obj is None else ["remove_members"]
@@ -241,7 +242,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         return fieldsets
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return () if obj is None else ("name", "shown_kind", "shown_last_seen_at")
+        return () if obj is None else ("name", "shown_kind")
 
     def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         return {"visible": Executor.objects.visible_to(request.user)}
@@ -277,6 +278,9 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def prepare_row(self, request: HttpRequest, row: Any) -> None:
         row.page_title = row.shown
+
+    def top_panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
+        return first_panels(request, row)
 
     def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
         may_rebuild = self.has_change_permission(request, row)

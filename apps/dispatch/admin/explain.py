@@ -153,7 +153,7 @@ def why_not_of_user(request: HttpRequest, executor: Executor) -> Panel:
 
 def _why_not(**asked: Any) -> Panel:
     body = render_to_string("admin/includes/why_not.html", {"form": FORM, **asked})
-    return Panel(_("Why not?"), body, OtherForm(FORM, reverse(EXPLAIN_URL)))
+    return Panel("", body, OtherForm(FORM, reverse(EXPLAIN_URL)))
 
 
 def _choice(task: Task) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -94,23 +96,32 @@ class RotateTaskAdmin(TaskAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        return [*super().top_panels(request, row), Panel(_("Due"), self._due(row))]
+        summary, *others = super().top_panels(request, row)
+        rule = capfirst(translate(row.summary))
+        body = format_html("{}<p>{} · {}</p>", summary.body, rule, self._room(row))
+        panels = [replace(summary, body=body), *others]
+        if not self.has_change_permission(request, row):
+            # The form has the next ones, by what is filled in.
+            panels.append(Panel(_("Due"), self._due(row)))
+        return panels
+
+    @staticmethod
+    def _room(task: RotateTask) -> str:
+        """How many rotations the executor has."""
+        return gettext(
+            "%(executor)s has %(count)s of at most %(limit)s active repeating tasks."
+        ) % {
+            "executor": task.executor.shown,
+            "count": tasks.active_rotations([task.executor_id])[task.executor_id],
+            "limit": conf.ROTATIONS_PER_EXECUTOR,
+        }
 
     @staticmethod
     def _due(task: RotateTask) -> SafeString:
-        """The rule in words, the next instants, and how many rotations the executor has."""
+        """The rule in words and the next instants."""
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
-        return format_html(
-            "<p>{}</p>{}<p>{}</p>",
-            translate(task.summary),
-            due_list(coming, task.recurrence.zone),
-            gettext("%(executor)s has %(count)s of at most %(limit)s active repeating tasks.")
-            % {
-                "executor": task.executor.shown,
-                "count": tasks.active_rotations([task.executor_id])[task.executor_id],
-                "limit": conf.ROTATIONS_PER_EXECUTOR,
-            },
-        )
+        due = due_list(coming, task.recurrence.zone)
+        return format_html("<p>{}</p>{}", translate(task.summary), due)
 
     # --- actions ----------------------------------------------------------------------------------
     shift = shift_action(

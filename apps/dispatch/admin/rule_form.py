@@ -24,7 +24,7 @@ from unfold.widgets import (
 )
 
 from apps.common import clock
-from apps.common.admin.display import plain_time, translate
+from apps.common.admin.display import titled_time, translate
 from apps.common.admin.html import joined
 from apps.common.admin.segments import SegmentBoxes
 from apps.common.admin.service import DRAFT, ServiceForm
@@ -333,9 +333,4 @@ def _short(instant: datetime, zone: ZoneInfo) -> SafeString:
     pattern = pgettext("of a date", "D j M H:i")
     if local.year != localtime(clock.now(), zone).year:
         pattern = pgettext("of a date", "D j M Y H:i")
-    return format_html(
-        '<time class="run" datetime="{}" title="{}">{}</time>',
-        instant.isoformat(),
-        plain_time(instant),
-        date_format(local, pattern),
-    )
+    return titled_time(instant, date_format(local, pattern), zone, look="run")

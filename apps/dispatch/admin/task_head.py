@@ -34,6 +34,6 @@ def ends_of(task: Task) -> SafeString:
     )
     shown = joined(links, " · ")
     if len(states) <= MAX_COUNTED:
-        return format_html("<p>{}</p>", shown)
+        return shown
     among = gettext("among the newest %s dispatches") % f"{MAX_COUNTED:,}"
-    return format_html('<p>{} <span class="faint">{}</span></p>', shown, among)
+    return format_html('{} <span class="faint">{}</span>', shown, among)

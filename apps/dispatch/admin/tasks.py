@@ -20,7 +20,6 @@ from apps.common.admin.display import (
     column,
     quota_bar,
     short_time,
-    shown_time,
     state_label,
     text_column,
     time_column,
@@ -86,7 +85,7 @@ def _reach(task: Task) -> SafeString | str:
         words = gettext("Due {due}; it could be had until {until}.")
     else:
         words = gettext("Due {due}; it can be had until {until}.")
-    return format_html(words, due=shown_time(due_at), until=shown_time(until))
+    return format_html(words, due=short_time(due_at), until=short_time(until))
 
 
 class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
@@ -95,6 +94,8 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     `when_read_only` are the fields that say when a task is due, for people who may not change them.
     """
+
+    folds_history = True
 
     form = TaskForm
     undone_by = task_verbs.PRIORITY
@@ -258,7 +259,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         availability.read_availability([row])
-        summary = Panel("", format_html("{}{}", self._handed(request, row), ends_of(row)))
+        summary = Panel("", self._handed(request, row))
         return [summary, why_not_of_task(row)]
 
     def _summary(self, task: Task) -> SafeString:
@@ -282,7 +283,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
                 page_link(Dispatch, dispatch.pk),
                 person(dispatch.executor),
                 label(None, dispatch),
-                shown_time(dispatch.dispatched_at),
+                short_time(dispatch.dispatched_at),
             )
             for dispatch in latest
         ]
@@ -291,8 +292,9 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         heads = _("Number"), _("Who"), _("State"), capfirst(gettext("handed out"))
         every = list_url(Dispatch, source=task.source, task=task.pk)
         return format_html(
-            "{}{}<p>{}</p>",
+            "{}{}<p>{} · {}</p>",
             self._summary(task),
             table(heads, rows, look="handed-table"),
             link(every, _("All dispatches of this task")),
+            ends_of(task),
         )

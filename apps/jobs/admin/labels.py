@@ -11,7 +11,7 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import duration_of, shown_time
+from apps.common.admin.display import duration_of, moment_time
 from apps.common.admin.html import noted
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import order
@@ -87,7 +87,7 @@ def _rough(milliseconds: int) -> str:
 
 def time_from_now(instant: datetime, now: datetime) -> SafeString:
     """The instant, and below it how far that is from now."""
-    return noted(shown_time(instant), relative(instant, now))
+    return noted(moment_time(instant), relative(instant, now))
 
 
 def score_words(order_key: int) -> str:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_actor, shown_text, shown_time
+from apps.common.admin.display import short_time, shown_actor, shown_text
 from apps.common.admin.html import list_url, page_link
 from apps.common.admin.pages import Panel
 from apps.common.masking import redact
@@ -43,7 +43,7 @@ def quiet_panel(worker: Worker) -> Panel:
     if worker.kind == Worker.Kind.CELERY:
         meaning = gettext("It takes nothing new and ends what it has. A new process is not quiet.")
     context = {
-        "since": None if last is None else shown_time(last.at),
+        "since": None if last is None else short_time(last.at),
         "actor": "" if last is None else shown_actor(last.actor),
         "reason": "" if last is None else shown_text(redact(last.reason)),
         "meaning": meaning,

@@ -20,6 +20,7 @@ from apps.common.admin.display import (
     column,
     label,
     listed,
+    plain_time,
     shown_text,
     state_label,
     text_column,
@@ -29,6 +30,7 @@ from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, noted
 from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.pages import Panel
+from apps.common.admin.row_page import RowPageAdmin, head_line
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key
 from apps.jobs.admin import labels, worker_panels
@@ -63,7 +65,7 @@ class QuietForm(ReasonForm):
         return super().clean() or self.cleaned_data
 
 
-class WorkerAdmin(MachineRowAdmin):
+class WorkerAdmin(RowPageAdmin, MachineRowAdmin):
     when_empty = _("A worker is listed as soon as it starts, or calls over HTTP.")
     list_display = (
         "name",
@@ -87,24 +89,6 @@ class WorkerAdmin(MachineRowAdmin):
     )
     search_help_text = _("Name, in full")
     exact_search = (("name", read_key),)
-    fieldsets = (
-        (
-            None,
-            {"fields": ("name", "shown_state", "last_contact", "shown_kind", "shown_key")},
-        ),
-        (
-            _("Where"),
-            {
-                "fields": (
-                    "host",
-                    "pid",
-                    "shown_version",
-                    "shown_started_at",
-                )
-            },
-        ),
-        (_("Work"), {"fields": ("shown_lanes", "all_types", "shown_load", "shown_drains")}),
-    )
     actions = ("quiet", "resume")
 
     shown_started_at = time_column("started_at", _("started"))
@@ -118,7 +102,7 @@ class WorkerAdmin(MachineRowAdmin):
         found = super().panels(request, row)
         if row.state == Worker.State.GONE:
             return found
-        return [Panel(_("Slices"), worker_panel(row)), *found]
+        return [Panel(_("Slices"), worker_panel(row), is_folded=True), *found]
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
@@ -144,21 +128,29 @@ class WorkerAdmin(MachineRowAdmin):
         # Its page has them above.
         row.buttons = ""
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """The fieldsets without the fields that only workers of the other kind have: in-house or
-        over HTTP."""
-        is_outside = obj is not None and obj.kind == Worker.Kind.HTTP
-        hidden = {"pid", "shown_lanes", "shown_drains"} if is_outside else {"shown_key"}
-        return [
-            (title, {"fields": [name for name in options["fields"] if name not in hidden]})
-            for title, options in self.fieldsets
-        ]
-
-    def top_panels(self, request: HttpRequest, row: Worker) -> list[Panel]:
-        panels = [worker_panels.quiet_panel(row)] if row.is_quiet else []
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        since = labels.relative(row.last_heartbeat_at, row.now)
+        contact = format_html(
+            '{} <span title="{}">{}</span>',
+            gettext("last contact"),
+            plain_time(row.last_heartbeat_at),
+            since,
+        )
+        jobs, slots = self._load(row)
+        said = [contact, _habit(row), row.get_kind_display(), jobs, slots]
+        panels = [Panel("", head_line(self.shown_state(row), filter(None, said)))]
+        if row.is_quiet:
+            panels.append(worker_panels.quiet_panel(row))
         if request.user.has_perm("jobs.view_job"):
             panels.append(worker_panels.running_panel(row, request.user))
         return panels
+
+    def aside(self, request: HttpRequest, row: Worker) -> list[Panel]:
+        """The facts, without those that only workers of the other kind have: in-house or HTTP."""
+        is_outside = row.kind == Worker.Kind.HTTP
+        own = ("shown_key",) if is_outside else ("pid", "shown_lanes", "shown_drains")
+        fields = ("host", *own, "shown_version", "shown_started_at", "all_types")
+        return [self.facts(row, fields)]
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         found = living.alive(clock.now())
@@ -189,11 +181,6 @@ class WorkerAdmin(MachineRowAdmin):
     def shown_contact(self, worker: Any) -> SafeString:
         shown = labels.relative(worker.last_heartbeat_at, worker.now)
         return noted(format_html('<span class="unbroken">{}</span>', shown), _habit(worker))
-
-    @column(_("last contact"))
-    def last_contact(self, worker: Any) -> SafeString:
-        at = labels.time_from_now(worker.last_heartbeat_at, worker.now)
-        return noted(at, _habit(worker))
 
     @column(_("API key"))
     def shown_key(self, worker: Any) -> SafeString:
@@ -231,6 +218,11 @@ class WorkerAdmin(MachineRowAdmin):
 
     @column(_("running"))
     def shown_load(self, worker: Any) -> SafeString:
+        return noted(*self._load(worker))
+
+    @staticmethod
+    def _load(worker: Any) -> tuple[SafeString, str]:
+        """The jobs that it runs, and how many of its slots those take where that is known."""
         url = worker_panels.jobs_url(worker, status="running")
         jobs = ngettext("%d job", "%d jobs", worker.held) % worker.held
         used = ""
@@ -239,7 +231,7 @@ class WorkerAdmin(MachineRowAdmin):
             busy = min(worker.held, worker.capacity) if is_outside else busy_slots(worker)
             numbers = {"used": busy, "slots": worker.capacity}
             used = gettext("%(used)d of %(slots)d slots") % numbers
-        return noted(link(url, jobs, look="text-link unbroken"), used)
+        return link(url, jobs, look="text-link unbroken"), used
 
     @column(_("worker loops"))
     def shown_drains(self, worker: Worker) -> SafeString:

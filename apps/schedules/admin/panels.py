@@ -11,7 +11,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.admin.display import label, short_time, shown_text, translate
 from apps.common.admin.html import link, noted, page_url, table
 from apps.common.masking import redact
 from apps.common.messages import Message
@@ -69,11 +69,11 @@ def _rows(
 ) -> Iterable[tuple[Any, Any, Any]]:
     for run in runs:
         job = None if run.job is None else jobs.get(run.job)
-        planned: SafeString | str = shown_time(run.at, also=schedule.recurrence.zone)
+        planned: SafeString | str = short_time(run.at, also=schedule.recurrence.zone)
         if run.by_hand:
             planned = noted(planned, gettext("run by hand"))
         made = why_not(run) if run.job is None else made_by.get(run.job) or outcome(run.job, jobs)
-        ended = shown_time(job.finished_at) if job is not None and job.finished_at else "–"
+        ended = short_time(job.finished_at) if job is not None and job.finished_at else "–"
         yield planned, made, ended
 
 

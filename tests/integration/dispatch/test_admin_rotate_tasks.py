@@ -90,15 +90,18 @@ def test_all_mistakes_are_shown_at_once(admin_client: Any) -> None:
     }
 
 
-def test_page_shows_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
+def test_page_shows_the_rule_in_words_and_what_is_due(admin_client: Any, role_client: Any) -> None:
+    """Whoever may change it has the next ones in the form, and others ten of them above."""
     task = factories.rotation(factories.member("uid_alice"), rule={"cron": "0 10 * * *"})
 
-    page = admin_client.get(reverse(CHANGE, args=[task.pk])).content.decode()
+    for client, last, after in ((admin_client, 6, 7), (role_client("viewer"), 11, 12)):
+        page = client.get(reverse(CHANGE, args=[task.pk])).content.decode()
 
-    assert "daily at 10:00, UTC" in page
-    assert "2026-03-03" in page
-    assert "2026-03-11" in page
-    assert "uid_alice has 1 of at most 100 active repeating tasks." in page
+        assert "Daily at 10:00, UTC" in page
+        assert "2026-03-03" in page
+        assert f"2026-03-{last:02}" in page
+        assert f"2026-03-{after:02}" not in page
+        assert "uid_alice has 1 of at most 100 active repeating tasks." in page
 
 
 def test_list_shows_rule_and_next_instant(admin_client: Any) -> None:

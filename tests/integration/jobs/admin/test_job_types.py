@@ -214,7 +214,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
     page = client.get(now_url(made))
     assert "mail paused until 2026-03-02 12:00:00 UTC." in text_of(page)
-    assert "Paused until 2026-03-02 12:00:00 UTC in 3 h “CRM is down”" in text_of(page)
+    assert "Paused until 12:00:00 in 3 h “CRM is down”" in text_of(page)
     assert buttons(page) == {"Resume"}
     assert "Paused" in text_of(client.get(TYPES))
     jobs()
@@ -259,7 +259,7 @@ def test_breaker_is_shown_and_closed_by_hand(role_client: Any) -> None:
         type="mail", breaker=breaker.OPEN, breaker_since=clock.now() - timedelta(seconds=10)
     )
     page = client.get(now_url(made))
-    assert "Breaker Open first probe 2026-03-02 09:00:20 UTC in 20 s" in text_of(page)
+    assert "Breaker Open first probe 09:00:20 in 20 s" in text_of(page)
     assert "Breaker open" in text_of(client.get(TYPES))
     act(client, "reset_breaker", made)
     assert TypeState.objects.get().breaker == breaker.CLOSED
