@@ -89,6 +89,11 @@ def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
     return ZoneInfo(name)
 
 
+def known_zone(name: str) -> ZoneInfo:
+    """The zone of a stored name; UTC for one that the tz database of this machine has lost."""
+    return ZoneInfo(name if name in zone_names() else "UTC")
+
+
 @cache
 def zone_names() -> frozenset[str]:
     """All names of time zones that are places, or UTC and the like."""

@@ -14,11 +14,12 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.errors import Invalid
 from apps.common.fields import KeyField, References, default_time_zone
 from apps.common.messages import Message
-from apps.common.zones import parse_zone
+from apps.common.zones import known_zone
 from apps.dispatch.models import RotateTask
-from apps.dispatch.rules.recurrence import Recurrence, parse_rule
+from apps.dispatch.rules.recurrence import Recurrence, Unreadable, stored_series
 from apps.dispatch.rules.summary import summary
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobScope
@@ -158,10 +159,13 @@ class Schedule(Edited):
 
     @cached_property
     def recurrence(self) -> Recurrence:
-        """When it is due; Invalid when the rule cannot be read."""
+        """When it is due; never when the rule cannot be read."""
+        rule, zone = None, known_zone(self.time_zone)
+        if self.rule is not None:
+            rule, zone = stored_series(self.rule, self.time_zone)
         return occurrences.recurrence_of(
-            rule=None if self.rule is None else parse_rule(self.rule),
-            zone=parse_zone(self.time_zone),
+            rule=rule,
+            zone=zone,
             start_at=self.start_at,
             end_at=self.end_at,
         )
@@ -174,7 +178,10 @@ class Schedule(Edited):
         return summary(self.recurrence.rule, self.time_zone)
 
     def due(self, now: datetime, until: datetime) -> occurrences.Due:
-        """The occurrences to make at `now`, up to `until` ahead; `next_at` must be set."""
+        """The occurrences to make at `now`, up to `until` ahead; `next_at` must be set. Invalid
+        when the rule cannot be read."""
+        if isinstance(self.recurrence.rule, Unreadable):
+            raise Invalid(self.recurrence.rule.why)
         assert self.next_at is not None  # noqa: S101
         return occurrences.due(
             self.recurrence,

@@ -27,6 +27,7 @@ from apps.common.admin.display import short_time, shown_text, translate
 from apps.common.admin.filters import read_parameter
 from apps.common.admin.html import page_url
 from apps.common.errors import Invalid
+from apps.common.zones import known_zone
 from apps.dispatch.models import (
     TASK_MODELS,
     Dispatch,
@@ -99,7 +100,7 @@ def _zones(keys: set[tuple[str, int]]) -> dict[tuple[str, int], ZoneInfo]:
     """The zones that the rotations among the tasks are planned in."""
     pks = [pk for source, pk in keys if source == Source.ROTATE]
     rows = RotateTask.objects.filter(pk__in=pks).values_list("pk", "time_zone") if pks else []
-    return {(Source.ROTATE, pk): ZoneInfo(name) for pk, name in rows}
+    return {(Source.ROTATE, pk): known_zone(name) for pk, name in rows}
 
 
 def may_view(user: Any, model: type[Model]) -> bool:

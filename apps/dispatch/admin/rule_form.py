@@ -186,7 +186,7 @@ class RuleForm(ServiceForm):
             self.initial.setdefault("every", EVERY_DAYS if self.is_new else ONCE)
             self.initial.setdefault("every_days", 1 if self.is_new else None)
             return
-        parts = dict(rule)
+        parts = dict(rule) if isinstance(rule, dict) else {}
         on = days_of(rule)
         if on is not None:
             parts = {"every": on.every, **on._asdict()}

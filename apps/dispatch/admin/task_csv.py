@@ -311,7 +311,8 @@ class TaskResource(CsvResource):
         cells = {name: getattr(instance, name) for name in ("id", "version", *self.model.editable)}
         if self._is_rotation:
             rule = cells.pop("rule")
-            cells |= {part: rule.get(part) for part in RULE_PARTS}
+            parts = rule if isinstance(rule, dict) else {}
+            cells |= {part: parts.get(part) for part in RULE_PARTS}
         for name, value in cells.items():
             if isinstance(value, datetime):
                 cells[name] = wire_time(value)

@@ -27,7 +27,7 @@ from apps.common.errors import PlatformError
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.preview import may_view
 from apps.dispatch.models import Dispatch, Executor, RotateTask, Task
-from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.recurrence import stored_series
 from apps.dispatch.rules.summary import in_words
 
 MAX_TITLE = 80
@@ -175,7 +175,8 @@ def sentence(values: dict[str, Any], form: Any) -> SafeString:
 
 def _when(values: dict[str, Any], form: Any) -> str:
     if form.has_rule:
-        return translate(in_words(parse_rule(values["rule"])))
+        rule, _zone = stored_series(values["rule"], values["time_zone"])
+        return translate(in_words(rule))
     start: datetime | None = values.get("start_at")
     return gettext("now") if start is None else gettext("on %s") % plain_time(start)
 

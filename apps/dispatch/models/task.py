@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar, TypeVar
-from zoneinfo import ZoneInfo
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
@@ -288,10 +287,11 @@ class RotateTask(Task):
 
     @cached_property
     def recurrence(self) -> Recurrence:
-        """The rule with its zone and limits; Invalid when it cannot be read."""
+        """The rule with its zone and limits; never due when it cannot be read."""
+        rule, zone = rules.stored_series(self.rule, self.time_zone)
         return Recurrence(
-            rule=rules.parse_rule(self.rule),
-            zone=ZoneInfo(self.time_zone),
+            rule=rule,
+            zone=zone,
             start_at=self.start_at,
             end_at=self.end_at,
             effective_from=self.effective_from,

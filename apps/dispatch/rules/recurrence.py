@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from apps.common.errors import Invalid
+from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.common.zones import DAY, EPOCH, first_passes, wall_at
+from apps.common.zones import DAY, EPOCH, first_passes, known_zone, parse_zone, wall_at
 from apps.dispatch.rules.cron import Cron, parse_cron, require_meaning
 
 MINUTES = (1, 527_040)
@@ -84,7 +85,25 @@ def _grid(base: int, step: int, low: int, high: int, *, reverse: bool) -> range:
     return grid[::-1] if reverse else grid
 
 
-Rule: TypeAlias = EveryMinutes | EveryDays | Cron
+@dataclass(frozen=True)
+class Unreadable:
+    """A stored rule that cannot be read any more, or whose zone the tz database has lost: never
+    due, so that it stops nothing that stands beside it."""
+
+    why: Message | str
+
+    def instants(
+        self, zone: ZoneInfo, start: int, low: int, high: int, *, reverse: bool
+    ) -> Iterable[int]:
+        """None."""
+        return ()
+
+    def phase(self, zone: ZoneInfo, start: int) -> int:
+        """A number, equal for two starts from which the rule is due at the same instants."""
+        return 0
+
+
+Rule: TypeAlias = EveryMinutes | EveryDays | Cron | Unreadable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,10 +272,18 @@ def _all_of(names: Sequence[str]) -> str:
     return text
 
 
+def stored_series(rule: Any, zone: str) -> tuple[Rule, ZoneInfo]:
+    """The rule and the zone of a row."""
+    try:
+        return parse_rule(rule), parse_zone(zone)
+    except Invalid as error:
+        return Unreadable(error.detail), known_zone(zone)
+
+
 @lru_cache(maxsize=10_000)
-def read_rule(written: str) -> Rule:
-    """The rule of its stored JSON; the same text is parsed once."""
-    return parse_rule(json.loads(written))
+def read_series(written: str, zone: str) -> tuple[Rule, ZoneInfo]:
+    """The rule of its stored JSON, and its zone; the same text is parsed once."""
+    return stored_series(json.loads(written), zone)
 
 
 def _whole(value: Any, bounds: tuple[int, int], *, field: str) -> int:

@@ -10,7 +10,7 @@ from cronsim import CronSim
 from apps.common.messages import Message, Param
 from apps.common.messages import Message as _
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
-from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
+from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, Unreadable, clock
 
 # The expression itself is shown if it has more than these.
 MAX_TIMES = 6
@@ -58,7 +58,7 @@ class _NotPlain(Exception):
 def summary(rule: Rule, zone: str) -> Message:
     """The rule in words, with the name of its zone if it follows local time."""
     words = in_words(rule)
-    if isinstance(rule, EveryMinutes):
+    if isinstance(rule, EveryMinutes | Unreadable):
         return words
     return _("{rule}, {zone}", rule=words, zone=zone)
 
@@ -69,6 +69,8 @@ def in_words(rule: Rule) -> Message:
         return _every(rule.minutes)
     if isinstance(rule, EveryDays):
         return _every_days(rule.days, rule.at)
+    if isinstance(rule, Unreadable):
+        return _("cannot be read and is never due: {why}", why=rule.why)
     return _cron(rule)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
 
 from apps.common.errors import FieldError, Invalid
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.verbs import Values, Verb, by_name
 from apps.dispatch.rules import life, plan
-from apps.dispatch.rules.recurrence import Recurrence, read_rule
+from apps.dispatch.rules.recurrence import Recurrence, read_series
 from apps.dispatch.rules.shift import MAX_SHIFT, is_moved, shifted
 from apps.dispatch.rules.task import RANGES, end_faults
 
@@ -217,7 +216,7 @@ def _number_faults(name: str, value: Any, low: int, high: int) -> Iterator[Field
 
 
 def _series(facts: Values) -> Recurrence:
-    rule, zone = read_rule(facts["rule_json"]), ZoneInfo(facts["time_zone"])
+    rule, zone = read_series(facts["rule_json"], facts["time_zone"])
     return Recurrence(rule=rule, zone=zone, start_at=facts["start_at"], end_at=facts["end_at"])
 
 

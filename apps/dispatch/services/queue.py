@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
-from zoneinfo import ZoneInfo
 
 from cachetools import LRUCache
 
@@ -24,7 +23,7 @@ from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock, Task
 from apps.dispatch.rules.plan import ONCE, ONLY, ROTATE, Planned
 from apps.dispatch.rules.policy import OPEN, RETRY_SAME, Policy
 from apps.dispatch.rules.queue import Queue, Versions
-from apps.dispatch.rules.recurrence import Recurrence, read_rule
+from apps.dispatch.rules.recurrence import Recurrence, read_series
 from apps.dispatch.rules.window import Window, window
 from apps.dispatch.services.executor_state import ExecutorState, state_of
 from apps.journal.services.edit import record_edit
@@ -205,14 +204,15 @@ def _not_used_up() -> str:
 def _planned(source: str, row: Sequence[Any]) -> Planned:
     owner, version, pk, priority, start_at, end_at = row[:_TASK]
     starts, ends = instant(start_at), instant(end_at)
-    policy, rule = _policy(*row[_TASK:_POLICY]), row[_POLICY:]
+    policy, series = _policy(*row[_TASK:_POLICY]), row[_POLICY:]
     planned = Planned(source, pk, priority, starts, ends, policy, owner, version)
-    if not rule:
+    if not series:
         return planned
-    written, zone, effective_from, misfire, misfire_limit = rule
+    written, zone, effective_from, misfire, misfire_limit = series
+    rule, zone = read_series(written, zone)
     recurrence = Recurrence(
-        rule=read_rule(written),
-        zone=ZoneInfo(zone),
+        rule=rule,
+        zone=zone,
         start_at=starts,
         end_at=ends,
         effective_from=instant(effective_from),

@@ -155,6 +155,7 @@ def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict
             except Invalid as error:
                 # Its rule cannot be read any more.
                 batch.next_at[schedule] = None
+                schedule.trouble = Schedule.Trouble.UNMADE
                 batch.entries.append(_refusal_entry(schedule, error.detail, now=now))
     batch.broken += [each for each in schedules if each not in {**found, **batch.next_at}]
     return found

@@ -131,6 +131,7 @@ def test_unreadable_rule_stops_no_other(nine: FrozenClock) -> None:
     assert runs_of(good) == [(at(1), True)]
     [entry] = JournalEntry.objects.timeline("schedule", bad.pk).filter(event="run_refused")
     assert "Gone/City" in entry.error
+    assert [each.schedule for each in ends.in_trouble(10)] == [bad.pk]
     assert sweep() == 0
 
 
