@@ -51,6 +51,8 @@
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
+  // The form's own script gives the focus to the first field, after a refusal, too.
+  addEventListener("load", () => document.querySelector("form [aria-invalid='true']")?.focus());
   // The theme names scrolled areas in English alone and all the same, gives the column of the boxes
   // that delete no head, and hints of the lists of permissions a name and no role; all of it is made
   // as the page loads.

@@ -33,3 +33,17 @@ def test_boxes_of_a_typed_password_are_there_when_one_is_typed(
     expect(box).to_be_visible()
     page.get_by_label("Generate a strong one").check()
     expect(box).to_be_hidden()
+
+
+def test_first_wrong_field_of_a_refused_form_has_the_focus(page_as: Callable[..., Page]) -> None:
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_executor_add"))
+    expect(page.get_by_text("uid_… for a person, gid_… for a group of people.")).to_be_visible()
+    page.get_by_label("Name").fill("gid_shops")
+    page.get_by_label("Add members").fill("uid_ann")
+    page.get_by_role("button", name="Save", exact=True).click()
+    refused = (
+        "There is nobody called uid_ann yet. Correct it, or switch on “Also make those that do"
+    )
+    expect(page.get_by_text(refused)).to_be_visible()
+    expect(page.get_by_label("Add members")).to_be_focused()

@@ -82,6 +82,8 @@ class ExecutorForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.instance.pk is None:
+            self.fields["name"].help_text = _("uid_… for a person, gid_… for a group of people.")
         leaving: Any = self.fields["remove_members"].widget
         leaving.suggestions = f"{NAMES_URL}?group={self.instance.pk or 0}"
 
@@ -101,8 +103,12 @@ class ExecutorForm(ServiceForm):
         unknown = [name for name in users if name not in set(known)]
         is_few = len(added) <= executors.MAX_MEMBERS_AT_ONCE
         if unknown and is_few and not cleaned.get("makes_new"):
-            text = gettext("There is nobody called %s yet. Correct it, or switch on to make them.")
-            self.add_error("add_members", text % ", ".join(unknown[:10]))
+            text = gettext(
+                "There is nobody called %(names)s yet. Correct it, or switch on “%(switch)s”."
+            )
+            switch = self.fields["makes_new"].label
+            told = {"names": ", ".join(unknown[:10]), "switch": switch}
+            self.add_error("add_members", text % told)
         return cleaned
 
     def field_of(self, path: str) -> str | None:

@@ -50,7 +50,7 @@ _FIRST_STEPS = {
             _("Add the people and groups that tasks are for"),
             "admin:dispatch_executor_add",
         ),
-        _Step("dispatch.add_oncetask", _("Plan a task for it"), "admin:dispatch_oncetask_add"),
+        _Step("dispatch.add_oncetask", _("Plan a task for them"), "admin:dispatch_oncetask_add"),
         _Step(
             "access.add_apiclient",
             _("Make an API key for the program that pulls and calls back"),
