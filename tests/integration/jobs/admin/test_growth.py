@@ -28,7 +28,8 @@ class Page(NamedTuple):
 
     url: str
     grow: Callable[[int], object]
-    never: tuple[str, ...] = (" OFFSET ",)
+    # But of counts up to a limit, which end there.
+    never: tuple[str, ...] = (r"(?<!LIMIT 1) OFFSET ",)
 
 
 def groups(count: int) -> list[Executor]:
