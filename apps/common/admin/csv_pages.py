@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from apps.common import sent_forms
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell, rows_of
 from apps.common.admin.display import shown_text, translate
+from apps.common.admin.export import MAX_SECONDS
 from apps.common.chunks import chunks
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import PlatformError
@@ -241,24 +243,34 @@ class CsvPages:
         pks = list(found.values_list("pk", flat=True)[: MAX_EXPORTED + 1])
         text = None if len(pks) > MAX_EXPORTED else self._exported(request, pks)
         if text is None:
-            message = gettext("More than %(rows)d rows or %(megabytes)d MB; narrow the list first.")
-            message %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
+            message = gettext(
+                "More than %(rows)d rows or %(megabytes)d MB, or making the file takes longer than "
+                "%(seconds)d s; narrow the list first."
+            )
+            message %= {
+                "rows": MAX_EXPORTED,
+                "megabytes": MAX_EXPORTED_BYTES // 1_048_576,
+                "seconds": MAX_SECONDS,
+            }
             self.admin.message_user(request, message, messages.WARNING)
             return HttpResponseRedirect(f"{self.admin.changelist_url()}?{request.GET.urlencode()}")
         model = self.admin.model
         return download(text, name=file_name(model), file=rows_of(model, len(pks)))
 
     def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
-        """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES."""
+        """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES or takes longer
+        than MAX_SECONDS."""
+        until = time.monotonic() + MAX_SECONDS
         resource = self.resource(request)
         lines = io.StringIO()
         writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
         writer.writerow(resource.headers())
         for chunk in chunks(pks, CHUNK):
             rows = self.with_related(self.admin.get_queryset(request)).in_bulk(chunk)
-            writer.writerows(resource.export(rows[pk]) for pk in chunk if pk in rows)
-            if lines.tell() > MAX_EXPORTED_BYTES:
-                return None
+            for row in (rows[pk] for pk in chunk if pk in rows):
+                writer.writerow(resource.export(row))
+                if lines.tell() > MAX_EXPORTED_BYTES or time.monotonic() > until:
+                    return None
         return lines.getvalue()
 
 

@@ -9,7 +9,7 @@ from apps.common.masking.kept import Kept
 from apps.common.masking.names import is_secret
 from apps.common.masking.patterns import MASK
 from apps.common.masking.quoting import kind_of
-from apps.common.masking.redaction import quote, redact, redact_line
+from apps.common.masking.redaction import quote, redact, redact_line, redact_some
 
 __all__ = [
     "MASK",
@@ -21,5 +21,6 @@ __all__ = [
     "quote",
     "redact",
     "redact_line",
+    "redact_some",
     "require_hidden",
 ]

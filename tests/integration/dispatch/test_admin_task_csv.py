@@ -232,7 +232,7 @@ def test_export_reads_in_chunks_and_says_when_it_is_too_much(
         assert [row["title"] for row in export(admin_client)] == [
             f"Task {n}" for n in reversed(range(12))
         ]
-    for name, limit in (("MAX_EXPORTED", 11), ("MAX_EXPORTED_BYTES", 500)):
+    for name, limit in (("MAX_EXPORTED", 11), ("MAX_EXPORTED_BYTES", 500), ("MAX_SECONDS", -1.0)):
         with monkeypatch.context() as patch:
             patch.setattr(csv_pages, name, limit)
             page = admin_client.get(f"{ONCE}export/?mode=single&q=Task", follow=True)

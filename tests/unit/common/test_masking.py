@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
 from apps.common.json_rules import canonical
-from apps.common.masking import MASK, is_secret, merge, redact
+from apps.common.masking import MASK, is_secret, merge, redact, redact_some
 from apps.common.masking.names import secret_properties
 from apps.common.masking.patterns import Patterns
 from tests import masks
@@ -432,6 +432,13 @@ def test_no_edit_moves_a_secret(stored: dict[str, Any], data: st.DataObject) -> 
         return
     masks.require_in_place(merged, stored)
     assert not masks.has_secret(redact(merged))
+
+
+@given(value=masks.values, data=st.data())
+def test_some_values_are_shown_as_in_the_whole(value: dict[str, Any], data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.sampled_from([*value]), unique=True)) if value else []
+    shown = dict(zip(value, redact(value).items(), strict=True))
+    assert redact_some(value, wanted, most=10**6) == [shown[key] for key in wanted]
 
 
 def test_is_secret_and_texts_go_by_one_list(subtests: pytest.Subtests) -> None:
