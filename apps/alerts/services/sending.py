@@ -62,8 +62,10 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     except Exception:
         mine.update(taken_until=None, next_at=next_at)
         raise
-    wait = None if verdict.wait is None else min(verdict.wait, backoff.cap)
-    if wait is not None:
+    wait = None
+    if verdict.wait is not None:
+        # No sooner than usual: a server that is gone for a minute would have all tries by then.
+        wait = min(max(verdict.wait, backoff_seconds(backoff, attempt)), backoff.cap)
         next_at = _in(wait)
     text = begin_of(_without_secrets(delivery.channel, verdict.text), MAX_ANSWER)
     outcome = verdict.outcome

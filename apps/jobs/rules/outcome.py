@@ -31,7 +31,8 @@ OUTCOMES = (
 # The ends that put the job off: it goes on later, and the attempt is not counted.
 PUT_OFF = (t.END_YIELDED, t.END_INTERRUPTED)
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
-# After the time that the other side asked for, but no later than the policy would at most.
+# After the time that the other side asked for, but no sooner than by the policy: it would have all
+# tries within seconds. No later than the policy would at most.
 RETRY_AS_ASKED = "asked"
 # Found by the rescue, each with its reason.
 LOSSES = {t.END_LOST: reasons.WORKER_LOST, t.END_TIMED_OUT: reasons.PAST_DEADLINE}
@@ -242,12 +243,11 @@ def _after(
         # The worker failed, not the work: it is tried again at once. If that is lost, too, one that
         # kills its worker is kept from those beside it for a while.
         wait = timedelta()
-    elif outcome.retry_after is not None:
-        wait = outcome.retry_after
-        if outcome.retry == RETRY_AS_ASKED:
-            wait = min(wait, timedelta(seconds=type_.backoff.cap))
     else:
-        wait = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
+        usual = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
+        wait = usual if outcome.retry_after is None else outcome.retry_after
+        if outcome.retry == RETRY_AS_ASKED:
+            wait = min(max(wait, usual), timedelta(seconds=type_.backoff.cap))
     again = _try_again(job.attempts, now + wait, now)
     if type_.origin != PREFER_ORIGIN or not job.host:
         return again

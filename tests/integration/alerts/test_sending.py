@@ -81,13 +81,15 @@ def test_busy_server_is_tried_again_until_the_last_attempt(site: Receiver) -> No
 
 
 def test_other_side_names_when_to_try_again(site: Receiver, subtests: pytest.Subtests) -> None:
-    """By both forms of RFC 9110, up to the longest delay; bots say so with a 200, too."""
+    """By both forms of RFC 9110, between the usual delay and the longest; bots say so with a 200,
+    too."""
     in_half_an_hour = format_datetime(datetime.now(UTC) + timedelta(minutes=30), usegmt=True)
     busy = b'{"errcode": 45009, "errmsg": "api freq out of limit"}'
     firing(channel(kind="wecom", url=f"{site.url}/send?key=1"))
     for status, body, text, low, high in (
         (429, b"", "120", 120, 120),
-        (503, b"", " 7 ", 7, 7),
+        (503, b"", " 70 ", 70, 70),
+        (503, b"", "0", 10, 10),
         (503, b"", in_half_an_hour, 1_790, 1_800),
         (429, b"", "9" * 30, 3_600, 3_600),
         (200, busy, "120", 120, 120),
@@ -103,6 +105,18 @@ def test_other_side_names_when_to_try_again(site: Receiver, subtests: pytest.Sub
             if low > 1:
                 assert caught.value.after == waits
                 assert caught.value.is_asked
+
+
+def test_server_that_wants_to_be_asked_at_once_has_its_tries_for_hours(site: Receiver) -> None:
+    """It answers so while it starts anew: all eight were over after 16 s, and nobody was called."""
+    site.answers, site.headers = [(503, b"")] * 8, {"Retry-After": "2"}
+    firing(channel(url=site.url))
+    waited = timedelta()
+    for attempt in range(1, 8):
+        with pytest.raises(Retry) as caught:
+            carry_out(attempt)
+        waited += caught.value.after
+    assert waited > timedelta(hours=1)
 
 
 def test_unknown_code_of_a_bot_is_tried_three_times(site: Receiver) -> None:

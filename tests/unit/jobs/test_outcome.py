@@ -71,12 +71,12 @@ def test_handler_may_ask_for_no_retry_or_a_later_one() -> None:
     assert after("failed", retry_after=timedelta(hours=2)).run_at == NOON + timedelta(hours=2)
 
 
-def test_wait_that_another_server_asks_for_ends_at_the_longest_delay_of_the_type() -> None:
-    """Thirty nines would put the job off for a year."""
-    longest = timedelta(seconds=POLICY.backoff.cap)
-    for asked in (timedelta(seconds=7), longest, timedelta(days=366)):
+def test_wait_that_another_server_asks_for_is_the_usual_to_the_longest_of_the_type() -> None:
+    """Thirty nines would put the job off for a year, and a 0 would use up its tries."""
+    usual, longest = timedelta(seconds=POLICY.backoff.delay), timedelta(seconds=POLICY.backoff.cap)
+    for asked in (timedelta(), usual + timedelta(seconds=1), longest, timedelta(days=366)):
         job = after("failed", retry_after=asked, retry="asked")
-        assert job.run_at == NOON + min(asked, longest)
+        assert job.run_at == NOON + max(usual, min(asked, longest))
 
 
 def test_past_its_expiry_it_is_not_tried_again() -> None:
