@@ -84,6 +84,24 @@ def test_what_no_worker_sends_in_a_minute_the_sweep_sends_once(
     assert (sweep(), by_worker(delivery), len(site.taken)) == (0, {"code": 200}, 1)
 
 
+def test_news_are_sent_before_the_next_try_of_what_nobody_takes(
+    frozen_clock: FrozenClock, site: Receiver
+) -> None:
+    """Each hung server would take ten seconds of the round before them."""
+    hung = made(site, "hung")
+    site.answers = [(503, b"busy")]
+    frozen_clock.advance(seconds=60)
+    sweep()
+    news = made(site, "news")
+    frozen_clock.advance(hours=1)
+
+    sweep()
+
+    assert [each.headers["idempotency-key"] for each in site.taken] == [
+        *(str(hung.pk), str(news.pk), str(hung.pk)),
+    ]
+
+
 # --- killed ---------------------------------------------------------------------------------------
 @pytest.mark.both
 def test_what_a_killed_worker_had_is_sent_when_its_time_is_over(
