@@ -26,7 +26,7 @@ from apps.common.texts import begin_of
 from apps.jobs.handlers import http
 from apps.jobs.handlers.contract import Fail, Retry
 from apps.jobs.rules.addresses import is_address
-from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.rules.backoff import asked_seconds, backoff_seconds
 
 SECONDS = 10.0
 # Longer than any try takes: whoever has not ended by then has died.
@@ -64,8 +64,7 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
         raise
     wait = None
     if verdict.wait is not None:
-        # No sooner than usual: a server that is gone for a minute would have all tries by then.
-        wait = min(max(verdict.wait, backoff_seconds(backoff, attempt)), backoff.cap)
+        wait = asked_seconds(backoff, attempt, verdict.wait)
         next_at = _in(wait)
     text = begin_of(_without_secrets(delivery.channel, verdict.text), MAX_ANSWER)
     outcome = verdict.outcome

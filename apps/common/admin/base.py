@@ -156,9 +156,9 @@ class PlatformModelAdmin(ModelAdmin):
     # Whether people call a row by its title; else by its label.
     is_called_by_title: ClassVar[bool] = True
     timeline_title: ClassVar[str | Promise] = _("History")
+    # Whether its page is about what comes; the button *History* leads to what was, too.
+    folds_history: ClassVar[bool] = False
     # The template that draws `head`.
-    # Its page is about what comes; the button *History* leads to what was, too.
-    folds_history = False
     head_template: ClassVar[str] = "admin/includes/top_panels.html"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:

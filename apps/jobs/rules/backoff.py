@@ -26,6 +26,12 @@ def backoff_seconds(policy: Backoff, attempt: int, *, chance: float = 0.5) -> fl
     return max(0.0, plain * (1 + policy.jitter * (2 * chance - 1)))
 
 
+def asked_seconds(policy: Backoff, attempt: int, asked: float, *, chance: float = 0.5) -> float:
+    """The wait when the other side has asked for one, in seconds: no shorter than by the policy, or
+    a server that is gone for a minute would use up all attempts; no longer than its cap."""
+    return min(max(asked, backoff_seconds(policy, attempt, chance=chance)), policy.cap)
+
+
 def _power(multiplier: float, exponent: int) -> float:
     """multiplier^exponent, and what no float can hold as the greatest one."""
     if exponent == 0 or multiplier == 1:

@@ -11,7 +11,7 @@ from apps.common.error_lines import line_of_text
 from apps.common.texts import begin_of
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.rules.backoff import asked_seconds, backoff_seconds
 from apps.jobs.rules.job_log import LogLines
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission
@@ -31,8 +31,7 @@ OUTCOMES = (
 # The ends that put the job off: it goes on later, and the attempt is not counted.
 PUT_OFF = (t.END_YIELDED, t.END_INTERRUPTED)
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
-# After the time that the other side asked for, but no sooner than by the policy: it would have all
-# tries within seconds. No later than the policy would at most.
+# After the time that the other side asked for, within the bounds of `asked_seconds`.
 RETRY_AS_ASKED = "asked"
 # Found by the rescue, each with its reason.
 LOSSES = {t.END_LOST: reasons.WORKER_LOST, t.END_TIMED_OUT: reasons.PAST_DEADLINE}
@@ -243,11 +242,13 @@ def _after(
         # The worker failed, not the work: it is tried again at once. If that is lost, too, one that
         # kills its worker is kept from those beside it for a while.
         wait = timedelta()
+    elif outcome.retry_after is None:
+        wait = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
+    elif outcome.retry == RETRY_AS_ASKED:
+        asked = outcome.retry_after.total_seconds()
+        wait = timedelta(seconds=asked_seconds(type_.backoff, job.attempts, asked, chance=chance))
     else:
-        usual = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
-        wait = usual if outcome.retry_after is None else outcome.retry_after
-        if outcome.retry == RETRY_AS_ASKED:
-            wait = min(max(wait, usual), timedelta(seconds=type_.backoff.cap))
+        wait = outcome.retry_after
     again = _try_again(job.attempts, now + wait, now)
     if type_.origin != PREFER_ORIGIN or not job.host:
         return again
