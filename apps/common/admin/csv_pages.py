@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +19,17 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import sent_forms
 from apps.common.admin.actions import CustomUrls
-from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell, rows_of
+from apps.common.admin.csv_text import (
+    MAX_SECONDS,
+    CsvFile,
+    CsvForm,
+    FileTooLarge,
+    download,
+    file_name,
+    plain_cell,
+    rows_of,
+)
 from apps.common.admin.display import shown_text, translate
-from apps.common.admin.export import MAX_SECONDS
 from apps.common.chunks import chunks
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import PlatformError
@@ -241,8 +246,9 @@ class CsvPages:
         except IncorrectLookupParameters:
             return HttpResponseRedirect(f"{self.admin.changelist_url()}?e=1")
         pks = list(found.values_list("pk", flat=True)[: MAX_EXPORTED + 1])
-        text = None if len(pks) > MAX_EXPORTED else self._exported(request, pks)
-        if text is None:
+        try:
+            text = self._exported(request, pks)
+        except FileTooLarge:
             message = gettext(
                 "More than %(rows)d rows or %(megabytes)d MB, or making the file takes longer than "
                 "%(seconds)d s; narrow the list first."
@@ -257,21 +263,19 @@ class CsvPages:
         model = self.admin.model
         return download(text, name=file_name(model), file=rows_of(model, len(pks)))
 
-    def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
-        """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES or takes longer
-        than MAX_SECONDS."""
-        until = time.monotonic() + MAX_SECONDS
+    def _exported(self, request: HttpRequest, pks: list[Any]) -> str:
+        """The rows as CSV, read in chunks; FileTooLarge when they are more than MAX_EXPORTED, have
+        more than MAX_EXPORTED_BYTES or take too long."""
+        if len(pks) > MAX_EXPORTED:
+            raise FileTooLarge
         resource = self.resource(request)
-        lines = io.StringIO()
-        writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
-        writer.writerow(resource.headers())
+        file = CsvFile(resource.headers(), most=MAX_EXPORTED_BYTES)
         for chunk in chunks(pks, CHUNK):
             rows = self.with_related(self.admin.get_queryset(request)).in_bulk(chunk)
-            for row in (rows[pk] for pk in chunk if pk in rows):
-                writer.writerow(resource.export(row))
-                if lines.tell() > MAX_EXPORTED_BYTES or time.monotonic() > until:
-                    return None
-        return lines.getvalue()
+            for pk in chunk:
+                if pk in rows:
+                    file.add(resource.export(rows[pk]))
+        return file.text
 
 
 def _summary(rows: Sequence[ImportedRow]) -> str:

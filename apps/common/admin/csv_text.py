@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from django import forms
@@ -30,6 +32,8 @@ ROWS_OF = "of"
 BYTE_ORDER_MARK = "\ufeff"
 MAX_ROWS = 1000
 MAX_BYTES = 1_048_576
+# How long the rows of a file are read and written.
+MAX_SECONDS = 20.0
 # Python's messages about text that is not CSV, marked for translation.
 _CSV_ERRORS = (
     gettext_noop("unexpected end of data"),
@@ -41,6 +45,34 @@ _CSV_ERRORS = (
 # Characters that start a formula in spreadsheets, also after blanks and quotes and in full width.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+class FileTooLarge(Exception):
+    """The rows are too many or too large for one file, or take too long."""
+
+
+class CsvFile:
+    """The text of a file as it grows; FileTooLarge once that takes longer than MAX_SECONDS, or it
+    has more than `most` letters."""
+
+    def __init__(self, header: Iterable[str], *, most: float = math.inf) -> None:
+        self._until, self._most = time.monotonic() + MAX_SECONDS, most
+        self._lines = io.StringIO()
+        self._writer = csv.writer(self._lines, quoting=csv.QUOTE_ALL)
+        self._writer.writerow(header)
+
+    def add(self, row: Iterable[Any]) -> None:
+        self._writer.writerow(row)
+        self.check()
+
+    def check(self) -> None:
+        """Also where no row was found for a while."""
+        if time.monotonic() > self._until or self._lines.tell() > self._most:
+            raise FileTooLarge
+
+    @property
+    def text(self) -> str:
+        return self._lines.getvalue()
 
 
 def plain_cell(value: object) -> str:

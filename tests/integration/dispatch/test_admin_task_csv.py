@@ -222,7 +222,7 @@ def test_export_follows_the_filters_of_the_list(
 def test_export_reads_in_chunks_and_says_when_it_is_too_much(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    from apps.common.admin import csv_pages
+    from apps.common.admin import csv_pages, csv_text
 
     alice = factories.user()
     for n in range(12):
@@ -232,9 +232,13 @@ def test_export_reads_in_chunks_and_says_when_it_is_too_much(
         assert [row["title"] for row in export(admin_client)] == [
             f"Task {n}" for n in reversed(range(12))
         ]
-    for name, limit in (("MAX_EXPORTED", 11), ("MAX_EXPORTED_BYTES", 500), ("MAX_SECONDS", -1.0)):
+    for module, name, limit in (
+        (csv_pages, "MAX_EXPORTED", 11),
+        (csv_pages, "MAX_EXPORTED_BYTES", 500),
+        (csv_text, "MAX_SECONDS", -1.0),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(csv_pages, name, limit)
+            patch.setattr(module, name, limit)
             page = admin_client.get(f"{ONCE}export/?mode=single&q=Task", follow=True)
             assert "narrow the list first" in text_of(page)
             # As it was narrowed so far.

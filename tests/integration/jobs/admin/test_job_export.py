@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from apps.common import clock
-from apps.common.admin import export
+from apps.common.admin import csv_text, export
 from tests import callback, factories
 from tests.history import archived
 from tests.jobs import job_type, jobs
@@ -64,12 +65,13 @@ def test_no_cell_is_a_formula(admin_client: Client) -> None:
     assert row["error"] == "'=1+1"
 
 
-@pytest.mark.parametrize("limit", [{"MAX_EXPORTED": 2}, {"MAX_SECONDS": -1.0}])
+@pytest.mark.parametrize(
+    ("module", "name", "limit"), [(export, "MAX_EXPORTED", 2), (csv_text, "MAX_SECONDS", -1.0)]
+)
 def test_what_is_too_much_is_refused_and_the_filters_stay(
-    limit: dict[str, float], admin_client: Client, monkeypatch: Any
+    module: ModuleType, name: str, limit: float, admin_client: Client, monkeypatch: Any
 ) -> None:
-    for name, value in limit.items():
-        monkeypatch.setattr(export, name, value)
+    monkeypatch.setattr(module, name, limit)
     jobs(3)
     answer: Any = admin_client.get(f"{JOBS}export/?status=ready")
     assert answer["Location"] == f"{JOBS}?status=ready"
