@@ -155,6 +155,22 @@ def test_page_of_a_person_begins_with_what_they_have_and_why_not_more(
     expect(history).to_be_visible()
 
 
+def test_page_of_a_task_shows_what_comes_and_folds_what_was(
+    page_as: Callable[[str | None], Page], subtests: pytest.Subtests
+) -> None:
+    person = factories.user("uid_ann")
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    for task in (factories.once_task(person), factories.rotation(person)):
+        with subtests.test(task=type(task).__name__):
+            page.goto(change_url(task))
+            await_drawn(page)
+            made = page.locator(".timeline-moment").first
+            expect(made).to_be_hidden()
+            page.get_by_role("heading", name="History").click()
+            expect(made).to_be_visible()
+
+
 def test_page_of_a_worker_is_seen_at_once(
     page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
 ) -> None:
