@@ -121,6 +121,12 @@ def worker(name: str = "host-a:1", *, types: list[str] | None = None, **fields: 
     return Worker.objects.create(name=name, **{**defaults, "types": types or ["mail"], **fields})
 
 
+def worker_over_http(name: str = "pi-1", *, types: list[str], **fields: Any) -> Worker:
+    """One of the key `key-1`."""
+    fields = {"kind": Worker.Kind.HTTP, "client": "key-1", "lanes": [], **fields}
+    return worker(name, types=types, **fields)
+
+
 def schedule(type_name: str = "mail", title: str = "Send the report", **fields: Any) -> Schedule:
     """A schedule of every minute from now on, whose type is made if need be."""
     if not JobType.objects.filter(name=type_name).exists():
