@@ -29,7 +29,8 @@ _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+[`\"]?(\w+)", re.IGNORECASE)
 _SEARCHED = re.compile(r"(?<![%\w])(\w+)[`\"]?\)?\s+(?:NOT\s+)?(?:LIKE|REGEXP)\b", re.IGNORECASE)
 _PRODUCT = tuple(f"{ROOT / name}{os.sep}" for name in ("apps", "taskplatform"))
 _TESTS = f"{ROOT / 'tests'}{os.sep}"
-_PAGE = re.compile(r"taskplatform/|apps/\w+/admin|\S+ \S*__str__$")
+# With the middleware that pages alone pass through.
+_PAGE = re.compile(r"taskplatform/|apps/\w+/admin|apps/common/addresses\.py|\S+ \S*__str__$")
 
 # Of a place, the test that was the first to come there.
 Places = dict[str, str]

@@ -17,6 +17,7 @@ from tests.frozen import FrozenClock
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
+@pytest.mark.both
 def test_whoever_saves_a_plan_owns_it(owner: User) -> None:
     made = report_plan(owner)
     other = User.objects.create_user("bea", is_staff=True)

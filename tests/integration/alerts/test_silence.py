@@ -359,6 +359,7 @@ def test_rule_that_breaks_is_one_line_of_the_log_and_a_problem(
     assert "unjudged" not in notices(home(admin_client))
 
 
+@pytest.mark.both
 def test_error_of_a_rule_is_shown_without_its_secrets(
     due: FrozenClock, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_plan_of_rare_rows_says_how_far_it_looked(
     assert not answer.context["form"].initial.get("at_most")
 
 
+@pytest.mark.both
 def test_plan_of_rows_that_take_long_looks_at_fewer(
     page: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,6 +248,7 @@ def test_each_action_needs_its_own_permission(
             assert ask(viewer, name, task, address=ROTATE).status_code == 200
 
 
+@pytest.mark.both
 def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> None:
     task = factories.once_task(factories.user())
     factories.user("uid_bob")
