@@ -14,7 +14,6 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from django.test import Client
-from django.urls import URLResolver, get_resolver
 
 from apps.access import services as access
 from apps.access.models import ApiClient
@@ -29,6 +28,7 @@ from apps.jobs.models import InboxRow, JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
 from tests import flows as steps_of
+from tests.addresses import every_address
 from tests.alerts import delivery_about, report_plan
 from tests.history import archived
 from tests.integration.api.world import checksum
@@ -77,14 +77,11 @@ class Address(NamedTuple):
         return self.name
 
 
-def addresses(patterns: Any = None, before: str = "") -> Iterator[str]:
+def addresses() -> Iterator[str]:
     """Below admin/, without those of FRAME."""
-    for pattern in get_resolver().url_patterns if patterns is None else patterns:
-        address = before + str(pattern.pattern)
+    for address, _view in every_address():
         name = address.removeprefix("admin/")
-        if isinstance(pattern, URLResolver):
-            yield from addresses(pattern.url_patterns, address)
-        elif name != address and name not in FRAME and not name.startswith("^"):
+        if name != address and name not in FRAME and not name.startswith("^"):
             yield name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 from granian.rsgi import ProtocolClosed
 
 from apps.common.api.problems import REFUSED
+from tests.addresses import every_address
 from tests.processes import eventually
 
 # Importing it names the settings for this process, which other tests want unnamed.
@@ -218,6 +220,18 @@ def test_whole_file_is_left_to_the_server_and_closed(caller: Caller, tmp_path: P
 
     assert caller.send()[2] == str(path)
     assert file.closed
+
+
+def test_each_address_of_a_file_takes_turns(subtests: pytest.Subtests) -> None:
+    files = [
+        "/" + re.sub("<.*?>", "7", address)
+        for address, _view in every_address()
+        if re.search(r"/(export|csv)/$", address)
+    ]
+    assert len(files) > 5
+    for path in files:
+        with subtests.test(path):
+            assert rsgi._FILES.fullmatch(path)
 
 
 @pytest.mark.parametrize(

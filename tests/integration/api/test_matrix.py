@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.urls import URLResolver, get_resolver
 
 from apps.access import services as access
 from apps.access.permissions import HasScope
@@ -17,6 +16,7 @@ from apps.access.rules.clients import Scope
 from apps.dispatch.services import executors
 from apps.jobs.models import Job, UniqueLock
 from tests import factories
+from tests.addresses import every_address
 from tests.caches import clear_caches
 from tests.emptying import undone
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
@@ -36,17 +36,9 @@ DIALECTS = ("asyncflow/",)
 NOT_JSON = {"metrics"}
 
 
-def every_address(patterns: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
-    for pattern in get_resolver().url_patterns if patterns is None else patterns:
-        address = before + str(pattern.pattern)
-        if isinstance(pattern, URLResolver):
-            yield from every_address(pattern.url_patterns, address)
-        else:
-            yield address, getattr(pattern.callback, "view_class", None)
-
-
 def methods_of_every_address() -> Iterator[tuple[str, str, frozenset[str]]]:
-    for address, view in every_address():
+    for address, callback in every_address():
+        view: Any = getattr(callback, "view_class", None)
         if address not in WITHOUT_KEYS | NOT_JSON and not address.startswith(PAGES + DIALECTS):
             for method in view.http_method_names:
                 if method != "head" and hasattr(view, method):
@@ -62,7 +54,11 @@ def test_every_method_of_every_address_has_its_row() -> None:
 
 def test_every_address_with_keys_compares_scopes() -> None:
     """A view with permissions of its own would not be held to its scopes and bindings."""
-    views = [view for address, view in every_address() if hasattr(view, "permission_classes")]
+    views = [
+        view.view_class
+        for _address, view in every_address()
+        if hasattr(getattr(view, "view_class", None), "permission_classes")
+    ]
     open_views = {"DocumentView", "SpectacularSwaggerSplitView"}
     guarded = [view for view in views if view.__name__ not in open_views]
 
