@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.alerts.channels.contract import FAIL, RETRY
+from apps.alerts.channels.contract import FAIL, RETRY, WAIT
 from apps.alerts.models import Delivery
 from apps.alerts.services import report_runs, sending
 from apps.alerts.services.notify import REPORT_SETTINGS, REPORT_TYPE, TYPE, TYPE_SETTINGS
 from apps.alerts.services.sending import AT_MOST, send
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
-from apps.jobs.handlers import Context, Fail, Retry, handler
+from apps.jobs.handlers import Context, Fail, Later, Retry, handler
 
 
 @handler(
@@ -29,6 +29,8 @@ def deliver(context: Any, ctx: Context) -> Any:
     verdict = send(delivery, attempt=ctx.attempt, is_last=ctx.attempt >= ctx.max_attempts)
     if verdict is None:
         raise Retry(AT_MOST, sending.BEING_SENT)
+    if verdict.outcome == WAIT:
+        raise Later(verdict.wait or 1.0)
     if verdict.outcome == RETRY:
         raise Retry(verdict.wait, verdict.text or sending.NOT_TAKEN, is_asked=True)
     if verdict.outcome == FAIL:

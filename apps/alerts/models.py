@@ -45,7 +45,11 @@ def default_language() -> str:
 
 class Channel(Edited):
     """An address at which people are notified. `url` and `secret` are never shown, and sealed in
-    the database, because the address of a bot holds its key."""
+    the database, because the address of a bot holds its key.
+
+    A server that kept us waiting for nothing has done so since `silent_since`, until it answers;
+    nobody calls it before `silent_until`.
+    """
 
     class Kind(models.TextChoices):
         WEBHOOK = "webhook", _("webhook")
@@ -67,6 +71,8 @@ class Channel(Edited):
     enabled = models.BooleanField(_("enabled"), default=True)
     # Rules that name no channel use it.
     is_default = models.BooleanField(_("for all rules"), default=False, db_default=False)
+    silent_since = models.DateTimeField(null=True, editable=False)
+    silent_until = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         verbose_name = _("channel")

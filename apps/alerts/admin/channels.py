@@ -19,8 +19,9 @@ from apps.alerts.admin.base import SettingAdmin
 from apps.alerts.conf import conf
 from apps.alerts.models import Channel
 from apps.alerts.services import settings
+from apps.alerts.services.calling import why_not_called
 from apps.alerts.services.notify import send_test
-from apps.alerts.services.sending import why_not_called
+from apps.alerts.services.silence import said_of
 from apps.common.admin.actions import CustomUrls, actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text, translate
@@ -121,11 +122,15 @@ class ChannelAdmin(SettingAdmin):
         return why_not_called(row)
 
     def top_panels(self, request: HttpRequest, row: Channel) -> list[Panel]:
-        why = why_not_called(row)
-        if not why:
-            return []
-        body = format_html('<p role="note">{}</p>', shown_text(translate(why)))
-        return [Panel(_("No message can be sent"), body)]
+        panels = (
+            (_("No message can be sent"), why_not_called(row)),
+            (_("No answer"), said_of(row)),
+        )
+        return [
+            Panel(title, format_html('<p role="note">{}</p>', shown_text(translate(why))))
+            for title, why in panels
+            if why
+        ]
 
     # --- test -------------------------------------------------------------------------------------
     def get_custom_urls(self) -> CustomUrls:

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
-from apps.alerts.services import mailing, report_plans, report_runs, sending, waiting
+from apps.alerts.services import calling, mailing, report_plans, report_runs, sending, waiting
 from apps.common.admin.display import listed
 from apps.journal.admin.words import CHANGED, Event, pages_by_name, register
 from apps.journal.models import Source
@@ -63,8 +63,8 @@ register(
     },
     messages=(
         *(sending.GONE, sending.BEING_SENT, sending.NOT_TAKEN, sending.REFUSED),
-        *(mailing.NO_SERVER, sending.UNREADABLE),
-        *(waiting.TOO_LATE, waiting.NEVER_ENDED, waiting.JOB_ENDED),
+        *(mailing.NO_SERVER, calling.UNREADABLE),
+        *(sending.TOO_LATE, waiting.NEVER_ENDED, waiting.JOB_ENDED),
         *(report_plans.DELETED, report_plans.DISABLED, report_plans.FORBIDDEN),
         *(report_plans.GONE, report_plans.NO_CHANNEL, report_runs.FORGOTTEN),
     ),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 # Statuses after which the same request may succeed.
 PASSING = (408, 425, 429)
@@ -15,6 +15,7 @@ OK = "ok"
 RETRY = "retry"  # as often as the policy of the job says
 UNSURE = "unsure"  # an answer that its documentation leaves open: some tries
 FAIL = "fail"
+WAIT = "wait"  # nothing was tried; it does not count
 
 # Signs that would begin markup, a link or a mention in the texts of bots, and what looks like them.
 _LOOKALIKES = str.maketrans(
@@ -74,6 +75,10 @@ class Verdict(NamedTuple):
     outcome: str
     text: str = ""
     wait: float | None = None
+
+
+# The status of an answer, if there was one, and the verdict on it.
+Answer: TypeAlias = tuple[int | None, Verdict]
 
 
 def json_request(url: str, body: Mapping[str, Any], **headers: str) -> Request:

@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef
 from apps.alerts.conf import conf
 from apps.alerts.models import Delivery, Event, ReportPlan
 from apps.alerts.services.report_plans import enabled_channels, find_plan, why_not
-from apps.alerts.services.sending import send
+from apps.alerts.services.sending import sending
+from apps.alerts.services.side_by_side import send_each
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import Conflict
@@ -55,12 +56,13 @@ def carry_out(job: int, *, is_first: bool, is_last: bool) -> list[Delivery]:
     The first attempt, also that of a retry by a person, sends what has failed before, too; the last
     one ends all that wait.
     """
+    due = []
     for delivery in begin(job):
         is_due = is_last or delivery.next_at is None or delivery.next_at <= clock.now()
         states = {Delivery.State.WAITING: is_due, Delivery.State.FAILED: is_first}
         if states.get(Delivery.State(delivery.state), False):
-            with apart(f"delivery {delivery.pk}"):
-                send(delivery, attempt=delivery.tries + 1, is_last=is_last)
+            due.append(delivery)
+    send_each(due, lambda each: sending(each, attempt=each.tries + 1, is_last=is_last))
     return [*Delivery.objects.filter(job=job).order_by("pk")]
 
 

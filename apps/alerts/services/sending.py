@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from django.db.models import F, Q
 
-from apps.alerts.channels.contract import FAIL, OK, RETRY, UNSURE, Message, Target, Verdict
-from apps.alerts.channels.kinds import HTTP, MAIL
-from apps.alerts.conf import conf
-from apps.alerts.models import MAX_ANSWER, Channel, Delivery
-from apps.alerts.services import report_message
-from apps.alerts.services.mailing import mailed
+from apps.alerts.channels.contract import (
+    FAIL,
+    OK,
+    RETRY,
+    UNSURE,
+    WAIT,
+    Answer,
+    Message,
+    Verdict,
+)
+from apps.alerts.models import MAX_ANSWER, Channel, Delivery, Event
+from apps.alerts.services import report_message, silence
+from apps.alerts.services.calling import called
 from apps.alerts.services.messages import message_in
 from apps.alerts.services.notify import policy
 from apps.common import clock
@@ -23,18 +33,13 @@ from apps.common.db import repeatable
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.common.texts import begin_of
-from apps.jobs.handlers import http
-from apps.jobs.handlers.contract import Fail, Retry
-from apps.jobs.rules.addresses import is_address
 from apps.jobs.rules.backoff import asked_seconds, backoff_seconds
 
-SECONDS = 10.0
 # Longer than any try takes: whoever has not ended by then has died.
 AT_MOST = timedelta(seconds=60)
-UNREADABLE = _(
-    "SECRET_KEY was changed, so the address and secret of the channel cannot be read. Add the old "
-    "key to SECRET_KEY_FALLBACKS and start anew, or type both again."
-)
+# Older news are none: nothing waits longer, such as that of a platform that stood still.
+LONGEST = timedelta(days=1)
+TOO_LATE = _("It was not sent within a day.")
 GONE = _("The delivery does not exist any more: its rule or channel was deleted.")
 BEING_SENT = _("Somebody else is sending it.")
 NOT_TAKEN = _("The message was not taken.")
@@ -43,6 +48,10 @@ REFUSED = _("The message was refused.")
 _MIN_KEY = 8
 # Attempts if the other side refuses a message for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
+# Somebody looks at what becomes of a test, and a report has the tries of its own job.
+_NEVER_WAIT = (Event.TEST, Event.REPORT)
+
+Steps: TypeAlias = Generator[Callable[[], Answer], Answer, Verdict | None]
 
 
 def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
@@ -50,7 +59,28 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
 
     Returns OK, RETRY or FAIL with what the other side says; FAIL in any case when this attempt is
     the last one. It names when to try again, and counts up to the longest delay of deliveries.
+    WAIT when nothing was tried, because the server of the channel does not answer at present.
     """
+    steps = sending(delivery, attempt=attempt, is_last=is_last)
+    try:
+        call = next(steps)
+        try:
+            answer = call()
+        except Exception as error:
+            steps.throw(error)
+            raise
+        steps.send(answer)
+    except StopIteration as end:
+        verdict: Verdict | None = end.value
+        return verdict
+    raise AssertionError("unreachable")
+
+
+def sending(delivery: Delivery, *, attempt: int, is_last: bool) -> Steps:
+    """The steps of `send`: yields the call of the server, which needs no database, and is sent its
+    answer."""
+    if delivery.event not in _NEVER_WAIT and (until := silence.waits_until(delivery.channel_id)):
+        return _put_off(delivery, until)
     until = _take(delivery)
     if until is None:
         return None
@@ -58,7 +88,12 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     next_at = _in(backoff_seconds(backoff, attempt, chance=1.0))
     mine = Delivery.objects.filter(pk=delivery.pk, taken_until=until)
     try:
-        code, verdict = _attempted(delivery)
+        if isinstance(message := _message_of(delivery), Verdict):
+            code, verdict = None, message
+        else:
+            began = clock.now()
+            code, verdict = yield partial(called, delivery.channel, _readable(message), began)
+            silence.note(delivery.channel_id, verdict, clock.now() - began)
     except Exception:
         mine.update(taken_until=None, next_at=next_at)
         raise
@@ -86,6 +121,20 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     return Verdict(outcome, text, wait)
 
 
+def _put_off(delivery: Delivery, until: datetime) -> Verdict:
+    """Have the delivery wait for the server of its channel, but not for longer than a day."""
+    waiting = Delivery.objects.filter(
+        pk=delivery.pk, tries=delivery.tries, state=Delivery.State.WAITING
+    )
+    now = clock.now()
+    if delivery.created_at < now - LONGEST:
+        failed = {"state": Delivery.State.FAILED, "answer": str(TOO_LATE), "ended_at": now}
+        waiting.update(**failed, next_at=None)
+        return Verdict(FAIL, TOO_LATE)
+    waiting.update(next_at=until)
+    return Verdict(WAIT, wait=(until - now).total_seconds())
+
+
 def _in(seconds: float) -> datetime:
     return clock.now() + timedelta(seconds=seconds)
 
@@ -102,32 +151,16 @@ def _take(delivery: Delivery) -> datetime | None:
     return until if taken.update(taken_until=until, tries=F("tries") + 1) else None
 
 
-def why_not_called(channel: Channel) -> str:
-    """Why no message can be sent to the host of the channel, or ""."""
-    if not channel.is_readable:
-        return UNREADABLE
-    try:
-        if channel.kind != MAIL:
-            target = http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
-            if is_address(target.host):
-                http.resolved(target)
-    except Fail as error:
-        reason: str = error.args[0]
-        return reason
-    return ""
-
-
-def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
-    """Send the message; returns the status of the answer, if there is one, and the verdict."""
+def _message_of(delivery: Delivery) -> Message | Verdict:
+    """The message as it is sent now; the verdict if there is none."""
     if "plan" not in delivery.message:
-        message = message_in(delivery)
-    else:
-        try:
-            message = report_message.message_of(delivery)
-        except PlatformError as error:
-            return None, Verdict(FAIL, error.detail)
-        _keep(delivery, message)
-    return _sent(delivery.channel, _readable(message), clock.now())
+        return message_in(delivery)
+    try:
+        message = report_message.message_of(delivery)
+    except PlatformError as error:
+        return Verdict(FAIL, error.detail)
+    _keep(delivery, message)
+    return message
 
 
 def _readable(message: Message) -> Message:
@@ -142,26 +175,6 @@ def _keep(delivery: Delivery, message: Message) -> None:
     kept = {name: getattr(message, name) for name in ("title", "text", "url", "open", "is_report")}
     delivery.message |= {**kept, "wire": message.wire}
     delivery.save(update_fields=["message"])
-
-
-def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None, Verdict]:
-    if not channel.is_readable:
-        return None, Verdict(RETRY, UNREADABLE)
-    if channel.kind == MAIL:
-        return mailed(channel.recipients, message)
-    kind = HTTP[channel.kind]
-    request = kind.request(Target(url=channel.url, secret=channel.secret), message, now)
-    try:
-        target = http.target_of(request.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
-        headers = {"User-Agent": "taskplatform", **request.headers}
-        status, answered, body = http.send(
-            http.resolved(target), "POST", headers, request.body, SECONDS
-        )
-    except Retry as error:
-        return None, Verdict(RETRY, str(error))
-    except Fail as error:
-        return None, Verdict(FAIL, str(error))
-    return status, kind.verdict(status, body)._replace(wait=http.wait_of(answered))
 
 
 def _without_secrets(channel: Channel, text: str) -> str:

@@ -67,6 +67,9 @@ def update(row: RowT, changes: Mapping[str, Any], *, version: int, actor: str) -
     revision.fill(changes)
     with unless_taken(_taken(revision.row.name), field="name"):
         revision.write(f"{_EVENTS[type(row)]}_changed", now=clock.now(), actor=actor)
+    if isinstance(row, Channel):
+        # It may be another server, or somebody has mended it.
+        Channel.objects.filter(pk=row.pk).update(silent_since=None, silent_until=None)
     return revision.row
 
 

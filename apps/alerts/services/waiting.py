@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet
 
-from apps.alerts.channels.contract import OK
 from apps.alerts.models import Delivery, Event
 from apps.alerts.services import report_runs
 from apps.alerts.services.notify import policy
-from apps.alerts.services.sending import send
+from apps.alerts.services.sending import LONGEST, TOO_LATE, Steps, sending
+from apps.alerts.services.side_by_side import send_each
 from apps.common import clock
-from apps.common.db import apart
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.rules import transitions as t
@@ -21,10 +20,7 @@ from apps.jobs.services.find import find_each
 
 # Workers have so much time after a try is due.
 WAITS = timedelta(seconds=60)
-# Older news are none: nothing waits longer, such as that of a platform that stood still.
-LONGEST = timedelta(days=1)
 _AT_ONCE = 200
-TOO_LATE = _("It was not sent within a day.")
 NEVER_ENDED = _("It was not sent: none of its tries came to an end; the log says why.")
 JOB_ENDED = _("It was not sent: somebody ended its job.")
 
@@ -32,19 +28,13 @@ JOB_ENDED = _("It was not sent: somebody ended its job.")
 def send_waiting(*, until: datetime) -> int:
     """Send what has waited for a worker, or end what is not to be sent; returns how many were sent.
 
-    Stops between two deliveries when the clock has passed `until`; the next call goes on there.
+    Begins none when the clock has passed `until`; the next call goes on there.
     """
     now = clock.now()
     report_runs.begin_late(now - LONGEST, now - WAITS)
-    rows = overdue(now - WAITS).select_related("channel")
-    sent = 0
-    # Servers that do not answer take ten seconds each, and news do not wait for their next tries.
-    for delivery in rows.order_by("tries", "created_at")[:_AT_ONCE]:
-        if clock.now() >= until:
-            break
-        with apart(f"delivery {delivery.pk}"):
-            sent += _carry_out(delivery)
-    return sent
+    rows = overdue(now - WAITS).select_related("channel").order_by("tries", "created_at")
+    # News do not wait for the next tries of what nobody takes.
+    return send_each(rows[:_AT_ONCE], _steps_of, until=until)
 
 
 def overdue(before: datetime) -> QuerySet[Delivery]:
@@ -56,14 +46,13 @@ def overdue(before: datetime) -> QuerySet[Delivery]:
     return waiting.filter(is_due, is_free)
 
 
-def _carry_out(delivery: Delivery) -> bool:
+def _steps_of(delivery: Delivery) -> Steps | None:
     most = 1 if delivery.event == Event.TEST else policy().max_attempts
     if why := _why_not(delivery, most):
         _end(delivery, why)
-        return False
+        return None
     attempt = delivery.tries + 1
-    verdict = send(delivery, attempt=attempt, is_last=attempt >= most)
-    return verdict is not None and verdict.outcome == OK
+    return sending(delivery, attempt=attempt, is_last=attempt >= most)
 
 
 def _why_not(delivery: Delivery, most: int) -> Message | None:

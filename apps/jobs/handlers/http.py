@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -228,7 +228,7 @@ def send(
     connection.default_port = PORTS[target.scheme]
     began = time.monotonic()
     try:
-        with _socket(target, seconds) as stream, _deadline(stream, began + seconds):
+        with _socket(target, seconds) as stream, cut_off(lambda: stream, began + seconds):
             if isinstance(stream, ssl.SSLSocket):
                 stream.do_handshake()
             connection.sock = stream
@@ -310,13 +310,15 @@ def _socket(target: Target, seconds: float) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _deadline(stream: socket.socket, at: float) -> Iterator[None]:
+def cut_off(stream: Callable[[], socket.socket | None], at: float) -> Iterator[None]:
     """Cut the stream off at an instant: a timeout of sockets begins anew with every byte."""
 
     def cut() -> None:
+        open_one = stream()
         with suppress(OSError):
-            # Past the method of SSLSocket, which unwraps what another thread is reading.
-            socket.socket.shutdown(stream, socket.SHUT_RDWR)
+            if open_one is not None:
+                # Past the method of SSLSocket, which unwraps what another thread is reading.
+                socket.socket.shutdown(open_one, socket.SHUT_RDWR)
 
     timer = threading.Timer(max(0.0, at - time.monotonic()), cut)
     timer.daemon = True

@@ -128,15 +128,15 @@ def test_one_of_two_at_once_sends(
     delivery = made(site)
     frozen_clock.advance(seconds=60)
     others = []
-    attempted = sending._attempted
+    message_of = sending._message_of
 
     def meanwhile(row: Delivery) -> Any:
         fresh = Delivery.objects.get()
         others.append(sending.send(fresh, attempt=1, is_last=False))
         others.append(waiting.send_waiting(until=clock.now() + timedelta(seconds=1)))
-        return attempted(row)
+        return message_of(row)
 
-    monkeypatch.setattr(sending, "_attempted", meanwhile)
+    monkeypatch.setattr(sending, "_message_of", meanwhile)
 
     assert sweep() == 1
 
@@ -163,18 +163,18 @@ def test_answer_that_comes_too_late_is_kept_only_if_it_was_taken(
     frozen_clock: FrozenClock, site: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delivery = made(site)
-    attempted = sending._attempted
+    message_of = sending._message_of
 
     def slowly(row: Delivery) -> Any:
-        monkeypatch.setattr(sending, "_attempted", attempted)
+        monkeypatch.setattr(sending, "_message_of", message_of)
         frozen_clock.advance(seconds=130)
         assert sweep() == 0
-        return attempted(row)
+        return message_of(row)
 
     busy, kept = (503, b"later"), ("waiting", 503, "later")
     for own, found in (((404, b"gone"), kept), ((200, b""), ("sent", 200, ""))):
         site.answers = [busy, own]
-        monkeypatch.setattr(sending, "_attempted", slowly)
+        monkeypatch.setattr(sending, "_message_of", slowly)
         delivery.refresh_from_db()
         sending.send(delivery, attempt=1, is_last=False)
         assert now_of(delivery) == found
@@ -217,9 +217,9 @@ def test_delivery_that_breaks_keeps_no_other_from_being_sent_and_ends(
     frozen_clock: FrozenClock, site: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     broken, well = made(site, "broken"), made(site, "well")
-    attempted = sending._attempted
+    message_of = sending._message_of
     monkeypatch.setattr(
-        sending, "_attempted", lambda row: 1 // 0 if row == broken else attempted(row)
+        sending, "_message_of", lambda row: 1 // 0 if row == broken else message_of(row)
     )
     frozen_clock.advance(seconds=60)
 
