@@ -339,6 +339,7 @@ STORED = (
         "apps/jobs/handlers/*.py",
         "apps/jobs/rules/failures.py",
         "apps/jobs/rules/reasons.py",
+        "apps/alerts/services/calling.py",
         "apps/alerts/services/sending.py",
     ),
 )

@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from apps.alerts.channels.contract import FAIL, OK, RETRY, Answer, Message, Verdict
 from apps.alerts.rules.faults import is_mail_address, no_mail_address
 from apps.common.admin.csv_text import BYTE_ORDER_MARK
+from apps.common.messages import Message as Text
 from apps.common.messages import Message as _
 from apps.jobs.handlers import http
 from apps.jobs.rules import failures
@@ -84,7 +85,7 @@ def mailed(recipients: Sequence[str], message: Message) -> Answer:
         return error.smtp_code, _by_code(error.smtp_code, error.smtp_error)
     except (OSError, smtplib.SMTPException) as error:
         if time.monotonic() >= ends_at:
-            late = _(failures.TOO_LATE, host=settings.MAIL_HOST, seconds=f"{SECONDS:g}")
+            late = Text(failures.TOO_LATE, host=settings.MAIL_HOST, seconds=f"{SECONDS:g}")
             return None, Verdict(RETRY, late)
         return None, Verdict(RETRY, f"{settings.MAIL_HOST}: {error}")
     said = [f"{name}: {code} {_said(text)}" for name, (code, text) in server.refused.items()]

@@ -12,6 +12,7 @@ from apps.alerts.channels.contract import OK, Verdict
 from apps.alerts.models import Channel
 from apps.common import clock
 from apps.common.db import repeatable
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 # A call without success that took no longer kept nobody waiting.
@@ -28,7 +29,7 @@ SILENT = _(
 def said_of(channel: Channel) -> str:
     """What its page says of a server that does not answer, or ""."""
     since = channel.silent_since
-    return "" if since is None else _(SILENT, at=since)
+    return "" if since is None else Message(SILENT, at=since)
 
 
 @repeatable
