@@ -22,7 +22,7 @@ UNFOLD: dict[str, Any] = {
     "STYLES": [_static(f"taskplatform/{name}.css") for name in ("lists", "admin", "pages")],
     "SCRIPTS": [
         _static(f"taskplatform/{name}.js")
-        for name in ("suggest", "search", "keys", "reach", "zone", "once")
+        for name in ("suggest", "search", "keys", "reach", "zone", "once", "mended")
     ],
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

@@ -200,3 +200,20 @@ def test_pages_that_renew_themselves_say_when_they_cannot(
             page.context.clear_cookies()
             page.clock.run_for(5_000)
             expect(stale).to_have_text("You are signed out; load the page again.")
+
+
+def test_figures_stand_on_one_line_in_chinese(
+    browser_page: Page, frozen_clock: FrozenClock
+) -> None:
+    two_hours(frozen_clock)
+    page = browser_page
+    page.set_extra_http_headers({"Accept-Language": "zh-hans"})
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("/admin/")
+    wait = page.locator("#home-wait strong")
+    height = wait.evaluate("cell => { cell.textContent = '1 秒'; return cell.offsetHeight; }")
+    whole = wait.evaluate(
+        "cell => { cell.textContent = '23 小时 59 分钟';"
+        " return [cell.offsetHeight, cell.scrollWidth <= cell.clientWidth]; }"
+    )
+    assert whole == [height, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from django.urls import reverse
@@ -61,3 +62,57 @@ def test_planner_reads_what_the_form_means_and_loses_nothing(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
     assert RotateTask.objects.get().rule == {"cron": "0 9 * * 1,4"}
+
+
+def test_error_goes_when_its_field_is_changed(page_as: Callable[..., Page]) -> None:
+    """It was said of another value. The note above goes with the last of them."""
+    template("photo-check", SCHEMA)
+    group("gid_photo", ["uid_ava"])
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.get_by_label("Title").fill("Photograph the shelf")
+    who = page.locator("#id_executor")
+    who.fill("gid_foto")
+    page.get_by_label("At a date").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    note = page.get_by_text("Please correct the errors below.")
+    expect(note).to_be_visible()
+    expect(who).to_have_accessible_description(re.compile("gid_foto"))
+    errors = page.locator(".errorlist")
+    expect(errors).to_have_count(2)
+
+    who.fill("gid_photo")
+    expect(errors).to_have_count(1)
+    expect(page.locator("[aria-invalid], .errors #id_executor")).to_have_count(2)
+    expect(note).to_be_visible()
+    page.locator("#id_start_at_1").fill("09:00")
+    expect(errors).to_have_count(0)
+    expect(page.locator("[aria-invalid], .errors")).to_have_count(0)
+    expect(note).to_have_count(0)
+
+
+def test_error_of_any_form_goes_so(page_as: Callable[..., Page]) -> None:
+    page = page_as("configurer")
+    page.goto(reverse("admin:dispatch_executor_add"))
+    name = page.locator("#id_name")
+    name.fill("ann")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    name.fill("uid_ann")
+    expect(page.locator("[aria-invalid], .errorlist, .errornote")).to_have_count(0)
+
+
+def test_saving_is_in_sight_on_a_phone(page_as: Callable[..., Page]) -> None:
+    """The usual way first, the others in one line below it."""
+    page = page_as("configurer")
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    names = ("_save", "_continue", "_addanother")
+    save, on, another = (page.locator(f"#submit-row [name={name}]") for name in names)
+    expect(save).to_be_in_viewport(ratio=1)
+    page.get_by_label("Title").fill("Photograph the shelf")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(another).to_be_in_viewport(ratio=1)
+    boxes = [each.bounding_box() for each in (save, on, another)]
+    tops = [box["y"] for box in boxes if box]
+    assert tops[0] < tops[1] == tops[2]
