@@ -25,7 +25,7 @@ from apps.dispatch.admin.dispatch_states import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.give import GIVE_URL
 from apps.dispatch.admin.people import person
-from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
+from apps.dispatch.admin.preview import PERIOD_FORM, UPCOMING, title_of, upcoming_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.services.executor_state import ExecutorState, state_of
 from apps.dispatch.services.queue import entry_of, rebuilt, window_at
@@ -58,7 +58,9 @@ def executor_panels(
 ) -> list[Panel]:
     """Everything below the form of a user or group; the history comes last."""
     links = Panel(_("Its tasks and dispatches"), _links(row))
-    upcoming = Panel(_("Upcoming tasks"), upcoming_tasks(request, row), OtherForm(PERIOD_FORM))
+    upcoming = Panel(
+        _("Upcoming tasks"), upcoming_tasks(request, row), OtherForm(PERIOD_FORM), id=UPCOMING
+    )
     if row.is_group:
         return [upcoming, links, *history]
     url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])

@@ -48,7 +48,10 @@ PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
 USUAL = "1"
 # The form outside of the page's own, which the boxes of the period belong to.
 PERIOD_FORM = "period-ahead"
+UPCOMING = "upcoming-tasks"
 MAX_LINES = 100
+# Until somebody has chosen a period.
+FEW_LINES = 8
 MAX_TITLE = 80
 
 
@@ -201,12 +204,15 @@ def upcoming_tasks(request: HttpRequest, executor: Executor) -> SafeString:
         chosen = ""
     upcoming = preview(executor, period, now=now)
     shown = runs(upcoming.items)
+    is_asked_for = not chosen or "ahead" in request.GET
+    most = MAX_LINES if is_asked_for else FEW_LINES
     return render_to_string(
         "admin/includes/upcoming_tasks.html",
         {
             "executor": executor,
-            "lines": lines(shown[:MAX_LINES], request.user, now=now),
-            "left_out": max(0, len(shown) - MAX_LINES),
+            "lines": lines(shown[:most], request.user, now=now),
+            "left_out": max(0, len(shown) - most),
+            "all_url": "" if is_asked_for else f"?ahead={chosen}#{UPCOMING}",
             "goes_on": upcoming.more,
             "form": form,
             "form_id": PERIOD_FORM,

@@ -17,7 +17,7 @@ from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
-from tests.pages import text_of
+from tests.pages import change_url, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +108,16 @@ class TestUpcoming:
     def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
         factories.rotation(alice, rule={"every_minutes": 10})
 
-        assert "44 more in this period." in page_of(admin_client, alice)
+        def shown(**query: Any) -> tuple[int, str]:
+            html = admin_client.get(change_url(alice), query).content.decode()
+            return html.count('data-label="Priority"'), html
+
+        few, html = shown()
+        assert few == 8
+        assert 'id="upcoming-tasks"' in html
+        assert 'href="?ahead=1#upcoming-tasks">136 more in this period.</a>' in html
+        assert shown(ahead="1")[0] == 100
+        assert "44 more in this period." in page_of(admin_client, alice, ahead="1")
         assert "The list is cut here." in page_of(admin_client, alice, ahead="30")
 
     def test_group_shows_what_becomes_due_for_its_members(
