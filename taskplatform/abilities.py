@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from apps.access.models import Limited
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import listed, shown_text
 from apps.dispatch.models import OperatorScope
 from taskplatform.capabilities import (
     CAPABILITIES,
@@ -50,7 +50,7 @@ def abilities(account: User) -> dict[str, Any]:
         "notes": [*_hindrances(account), *(_warnings(limits) if held else [])],
         "can": can,
         "cannot": cannot,
-        "others": shown_text(", ".join(sorted(held - NAMED))),
+        "others": shown_text(listed(sorted(held - NAMED))),
         "limits": [
             (_("People and groups:"), _list(OperatorScope.names_of(account))),
             (_("Job types:"), _list(limits[JOB_TYPES])),
@@ -103,4 +103,4 @@ def _warnings(limits: Mapping[str, Names]) -> list[str]:
 def _list(names: Names) -> str:
     if names is None:
         return _("all")
-    return shown_text(", ".join(sorted(names))) or _("none")
+    return shown_text(listed(sorted(names))) or _("none")

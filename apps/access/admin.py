@@ -32,7 +32,15 @@ from apps.access.rules.clients import TERMS, Scope, validated
 from apps.common import clock
 from apps.common.admin.actions import CustomUrls, ReasonAction, ReasonForm, actor_of
 from apps.common.admin.buttons import Button
-from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
+from apps.common.admin.display import (
+    column,
+    label,
+    listed,
+    plain_time,
+    shown_text,
+    time_column,
+    translate,
+)
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import joined, noted
 from apps.common.admin.key_choice import KeyInput
@@ -172,11 +180,11 @@ class ClientFilters(RowFilters):
 def _bound_to(row: Any, field: str) -> SafeString:
     """The names in the field; in lists with a note of those that nothing has."""
     names = getattr(row, field)
-    shown = shown_text(", ".join(names), limit=80) or gettext("all")
+    shown = shown_text(listed(names), limit=80) or gettext("all")
     unknown = sorted(set(names) & getattr(row, "unknown", {}).get(field, set()))
     if not unknown:
         return format_html("{}", shown)
-    note = gettext("unknown: %s") % shown_text(", ".join(unknown), limit=80)
+    note = gettext("unknown: %s") % shown_text(listed(unknown), limit=80)
     return noted(shown, label(note, "warning"), look="cell-note")
 
 
@@ -249,7 +257,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @column(_("scopes"))
     def shown_scopes(self, row: ApiClient) -> str:
-        return ", ".join(row.scopes)
+        return listed(row.scopes)
 
     @column(_("people and groups"))
     def shown_executors(self, row: ApiClient) -> SafeString:

@@ -24,7 +24,7 @@ from apps.alerts.services.notify import send_test
 from apps.alerts.services.silence import said_of
 from apps.common.admin.actions import CustomUrls, actor_of
 from apps.common.admin.buttons import Button
-from apps.common.admin.display import column, shown_text, translate
+from apps.common.admin.display import column, listed, shown_text, translate
 from apps.common.admin.pages import Panel
 from apps.common.admin.schema_fields import LinesFormField
 from apps.common.admin.sent import acting_once
@@ -76,7 +76,7 @@ class ChannelForm(ServiceForm):
             if self.instance.pk and name in self.fields:
                 self._explain(name, gettext("Empty: as it is."))
         if "url" in self.fields:
-            hosts = gettext("ALERT_HOSTS allows: %s.") % ", ".join(conf.ALERT_HOSTS)
+            hosts = gettext("ALERT_HOSTS allows: %s.") % listed(conf.ALERT_HOSTS)
             self._explain("url", hosts)
 
     def _explain(self, name: str, text: str) -> None:
@@ -112,7 +112,7 @@ class ChannelAdmin(SettingAdmin):
 
     @column(_("host"))
     def shown_host(self, row: Channel) -> str:
-        return shown_text(row.host or ", ".join(row.recipients), limit=80)
+        return shown_text(row.host or listed(row.recipients), limit=80)
 
     @column(_("language"))
     def shown_language(self, row: Channel) -> str:
@@ -159,7 +159,7 @@ class ChannelAdmin(SettingAdmin):
             "admin/channel_test.html",
             title=gettext("Test of %(channel)s") % {"channel": row},
             channel=row,
-            host=shown_text(row.host or ", ".join(row.recipients)),
+            host=shown_text(row.host or listed(row.recipients)),
             url=self.change_url(row.pk),
         )
 

@@ -152,7 +152,7 @@ class ReportPlanAdmin(ScheduleAdmin):
 
     @column(_("channels"))
     def shown_channels(self, plan: ReportPlan) -> str:
-        return ", ".join(shown_text(each.name) for each in plan.channels.order_by("name")) or "–"
+        return listed(shown_text(each.name) for each in plan.channels.order_by("name")) or "–"
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

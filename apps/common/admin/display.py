@@ -107,6 +107,12 @@ def listed(words: Iterable[object]) -> str:
     return between.join(map(str, words))
 
 
+def parted(parts: Iterable[object]) -> str:
+    """`Retry → ready; Cancel → cancelled`: parts that are longer than words, divided likewise."""
+    between = pgettext("the parts of a sentence", "%s; %s") % ("", "")
+    return between.join(map(str, parts))
+
+
 def shown_actor(actor: str) -> str:
     """The actor for pages: people by their names, API keys and the platform with their kind."""
     return shown_text(actor.removeprefix("admin:"))

@@ -12,6 +12,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from apps.common.admin.display import listed
+
 
 class KeyInput(UnfoldAdminTextInputWidget):  # type: ignore[misc]
     """A text box that fetches suggestions (`{"names": […], "labels": […]}`, what is chosen and what
@@ -125,7 +127,7 @@ class KeyChoicesField(forms.CharField):
                 gettext("There is no %(what)s %(name)s.")
                 % {
                     "what": self.rows.model._meta.verbose_name,
-                    "name": ", ".join(repr(name[:80]) for name in unknown[:10]),
+                    "name": listed(repr(name[:80]) for name in unknown[:10]),
                 }
             )
         return [found[name] for name in names]

@@ -20,7 +20,7 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from apps.common.admin.actions import ReasonAction
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, shown_text, state_label, time_column
+from apps.common.admin.display import column, listed, shown_text, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.key_choice import KeyInput
@@ -92,7 +92,7 @@ class ExecutorForm(ServiceForm):
         # Joining a group would otherwise bring a stranger into the operator's view.
         known = Executor.objects.filter(name__in=added).exclude(pk__in=self.visible.values("pk"))
         if hidden := sorted(known.values_list("name", flat=True)):
-            raise ValidationError(gettext("You may not add %s.") % ", ".join(hidden[:10]))
+            raise ValidationError(gettext("You may not add %s.") % listed(hidden[:10]))
         return added
 
     def clean(self) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ class ExecutorForm(ServiceForm):
                 "There is nobody called %(names)s yet. Correct it, or switch on “%(switch)s”."
             )
             switch = self.fields["makes_new"].label
-            told = {"names": ", ".join(unknown[:10]), "switch": switch}
+            told = {"names": listed(unknown[:10]), "switch": switch}
             self.add_error("add_members", text % told)
         return cleaned
 

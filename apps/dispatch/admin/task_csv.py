@@ -21,7 +21,7 @@ from apps.common import clock, sent_forms
 from apps.common.admin.actions import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import parted, shown_text
 from apps.common.admin.json_text import read_json
 from apps.common.errors import FieldError, Invalid, Mistakes, PlatformError
 from apps.common.masking import merge, redact
@@ -337,7 +337,7 @@ def _difference(revision: Revision[Any]) -> str:
             continue
         values = (shown_text(value_of(name, value), limit=MAX_CELL) for value in (before, after))
         parts.append(f"{name_of(name)} {' → '.join(values)}")
-    return "; ".join(parts)
+    return parted(parts)
 
 
 def _number(text: str, field: str) -> int:

@@ -198,7 +198,7 @@ class StepForm(OneRow):
         """The keys of the step that the row does not show."""
         shown = {"name", "kind", "when", "optional", *_GIVEN.values()}
         shown.update(key for part in _PARTS.values() for key in part.keys)
-        return ", ".join(key for key in self.had or {} if key not in shown)
+        return listed(key for key in self.had or {} if key not in shown)
 
     @property
     def more_line(self) -> str:

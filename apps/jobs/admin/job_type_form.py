@@ -13,6 +13,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import listed
 from apps.common.admin.durations import written
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import LinesFormField
@@ -168,7 +169,7 @@ class JobTypeForm(ServiceForm):
             if name == "handler" and (
                 known := sorted({*registry.names()} - registry.closing().keys())
             ):
-                text += gettext(" Registered here: %s.") % ", ".join(known[:MAX_HANDLERS])
+                text += gettext(" Registered here: %s.") % listed(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.
             field.help_text = escape(text)
 

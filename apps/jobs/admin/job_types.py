@@ -19,6 +19,7 @@ from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
     column,
     label,
+    listed,
     plain_time,
     shown_text,
     state_label,
@@ -177,7 +178,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         if job_type.limit_by:
             texts.append(gettext("limited by %s") % job_type.limit_by)
         if job_type.allowed_hosts:
-            texts.append(gettext("hosts: %s") % ", ".join(job_type.allowed_hosts[:3]))
+            texts.append(gettext("hosts: %s") % listed(job_type.allowed_hosts[:3]))
         return shown_text(" · ".join(texts), limit=200)
 
     # --- the form ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
-from apps.common.admin.display import listed
+from apps.common.admin.display import listed, parted
 from apps.jobs.admin.labels import ARROW_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
@@ -115,5 +115,5 @@ def ways_from(status: str) -> list[tuple[str, str]]:
             for arrow in arrows
         ]
         if ways:
-            lines.append((name, "; ".join(ways)))
+            lines.append((name, parted(ways)))
     return lines

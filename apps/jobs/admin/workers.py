@@ -207,14 +207,14 @@ class WorkerAdmin(RowPageAdmin, MachineRowAdmin):
         more = len(names) - MAX_TYPES
         return format_html(
             '<span title="{}">{}{}</span>',
-            shown_text(", ".join(names), limit=2000),
-            shown_text(", ".join(names[:MAX_TYPES]), limit=400),
+            shown_text(listed(names), limit=2000),
+            shown_text(listed(names[:MAX_TYPES]), limit=400),
             f" +{more}" if more > 0 else "",
         )
 
     @column(_("types"))
     def all_types(self, worker: Worker) -> str:
-        return shown_text(", ".join(sorted(worker.types)), limit=4000)
+        return shown_text(listed(sorted(worker.types)), limit=4000)
 
     @column(_("running"))
     def shown_load(self, worker: Any) -> SafeString:

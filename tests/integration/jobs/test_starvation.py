@@ -85,6 +85,19 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     assert quiet not in text_of(admin_client.get(other))
 
 
+@pytest.mark.parametrize(("language", "between"), [("en", "</a>; <a"), ("zh-hans", "</a>；<a")])
+def test_types_that_starve_are_divided_as_the_language_does(
+    frozen_clock: FrozenClock, admin_client: Client, language: str, between: str
+) -> None:
+    worker(types=["mail", "film"])
+    for name in ("mail", "film"):
+        jobs(1, name, run_at=frozen_clock.instant - timedelta(minutes=14))
+    shown = admin_client.get(LIST, headers={"accept-language": language}).content.decode()
+    assert between in shown
+    page = admin_client.get(WORKERS, headers={"accept-language": language})
+    assert f"film{', ' if language == 'en' else '、'}mail" in text_of(page)
+
+
 def test_workers_page_shows_slots_and_the_longest_wait(
     frozen_clock: FrozenClock, admin_client: Client, settings: Any
 ) -> None:
