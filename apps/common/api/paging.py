@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -22,8 +22,9 @@ M = TypeVar("M", bound=Model)
 # Maximum number of rows that a request for a filtered list reads without an index.
 MAX_EXAMINED = 20_000
 # The letters of the rows of one page, though the first may have more: 100,000 take a processor up
-# to half a second, because secrets are masked.
+# to half a second, because secrets are masked. Each value and key counts as so many more.
 MAX_LETTERS = 500_000
+LETTERS_OF_PART = 10
 
 
 class PageQuery(StrictSerializer):
@@ -69,23 +70,29 @@ class KeysetPage:
                 "This cursor was altered or belongs to another list; start again without it.",
             ) from error
 
-    def rows(self, queryset: QuerySet[M]) -> list[M]:
-        """The rows of this page; reads one more to know whether another page follows."""
+    def rows(
+        self, queryset: QuerySet[M], shown: Callable[[list[M]], list[M | None]] | None = None
+    ) -> list[M]:
+        """The rows of this page; reads one more to know whether another page follows.
+
+        Of a list of rows that stand for others, `shown` has what each stands for, or None.
+        """
         rows = list(self._following(queryset)[: self._limit + 1])
         if len(rows) > self._limit:
             rows.pop()
             self._go_on_after(rows[-1].pk)
-        return self._bounded(rows)
+        return self._bounded(rows, rows if shown is None else shown(rows))
 
-    def _bounded(self, rows: list[M]) -> list[M]:
-        """The first of these rows, of which MAX_LETTERS make a page."""
+    def _bounded(self, rows: list[M], shown: Sequence[M | None]) -> list[M]:
+        """What is shown of the first of these rows, of which MAX_LETTERS make a page."""
         left = MAX_LETTERS
-        for position, row in enumerate(rows):
-            left -= _letters(vars(row))
+        for position, row in enumerate(shown):
+            left -= _letters(vars(row)) if row else LETTERS_OF_PART
             if left < 0 and position:
                 self._go_on_after(rows[position - 1].pk)
-                return rows[:position]
-        return rows
+                shown = shown[:position]
+                break
+        return [row for row in shown if row is not None]
 
     def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, limit: int) -> list[M]:
         """The rows of this page, newest first, found by examining `limit` rows of `examined`, fewer
@@ -126,7 +133,7 @@ class KeysetPage:
             self._go_on_after(rows[-1].pk)
         elif more:
             self._go_on_after(examined[-1].pk)
-        return self._bounded(rows)
+        return self._bounded(rows, rows)
 
     def _following(self, queryset: QuerySet[M]) -> QuerySet[M]:
         if self._last is not None:
@@ -143,9 +150,9 @@ class KeysetPage:
 
 
 def _letters(value: Any) -> int:
-    """The letters of all texts in the value, and one for each other part."""
+    """What the value counts for: its letters, and some for each of its parts."""
     if isinstance(value, str):
-        return len(value)
+        return len(value) + LETTERS_OF_PART
     if isinstance(value, dict):
         return sum(_letters(key) + _letters(below) for key, below in value.items())
-    return sum(map(_letters, value)) if isinstance(value, list) else 1
+    return sum(map(_letters, value)) if isinstance(value, list) else LETTERS_OF_PART

@@ -95,6 +95,12 @@ _PLAIN_WORD = (
 _OPTION = rf"--{_IN_NAME}{{1,200}}(?![\s\S])"
 OPTION_VALUE = re.compile(rf"(?!-){_UNSAID}.", re.DOTALL)
 _NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
+# Most keys of objects are shorter.
+_SHORT = 200
+# Where names are looked for at once: a processor needs some milliseconds.
+_WINDOW = 4_000
+# A letter may be written as seven backslashes and `u5bc6`.
+_MOST_OF_LETTER = 12
 
 
 class Patterns:
@@ -104,20 +110,31 @@ class Patterns:
     def __init__(self, words: Iterable[str], whole: Iterable[str]) -> None:
         words, whole = [*filter(_letters, words)], [*filter(_letters, sorted(whole))]
         letters = [_letters(name).casefold() for name in (*words, *whole)]
-        self._letters = [*letters, *("".join(map(_escape, each)) for each in letters)]
+        escaped = ("".join(map(_escape, each)) for each in letters)
+        self._letters = [*dict.fromkeys([*letters, *escaped])]
         name = _name(words, whole)
         self._name = re.compile(name)
+        self._begins = re.compile(rf"(?={name})")
+        # The most that a name takes, with all that may stand between its letters, and some more.
+        self._longest = 100 + _MOST_OF_LETTER * max(map(len, letters), default=0)
         # As the other sources: the option of a command whose next argument is a secret.
         self.option = rf"^(?={_OPTION})(?=[\s\S]{{0,200}}?{name})"
         self._option = re.compile(self.option)
         named = [*_named(name)]
-        self.sources = tuple(source for _marks, source in (*_UNNAMED, *named))
-        self._hiding = [(marks, re.compile(source)) for marks, source in named]
+        self.sources = (*(each[-1] for each in _UNNAMED), *(each[-1] for each in named))
+        self._hiding = [
+            (marks, re.compile(rf"(?={begin})") if begin else None, re.compile(source))
+            for marks, begin, source in named
+        ]
         # Keys repeat.
-        self.is_name = functools.lru_cache(maxsize=4096)(self._is_name)
+        self._known = functools.lru_cache(maxsize=4096)(self._is_name)
+
+    def is_name(self, key: str) -> bool:
+        """Whether that is the name of a secret."""
+        # Callers choose the keys, so only short ones are kept.
+        return self._known(key) if len(key) <= _SHORT else self._is_name(key)
 
     def _is_name(self, key: str) -> bool:
-        """Whether that is the name of a secret."""
         return self._name.search(key) is not None
 
     def is_option(self, argument: Any) -> bool:
@@ -130,18 +147,61 @@ class Patterns:
         if not _ANY_MARK.search(folded):
             return text
         for marks, pattern in _HIDING:
-            if any(mark in folded for mark in marks):
+            if _has_any(folded, marks):
                 text = pattern.sub(_masked, text)
-        if any(sign in folded for sign in _SIGNS) and self._may_name(folded):
-            for marks, pattern in self._hiding:
-                if any(mark in folded for mark in marks):
-                    text = pattern.sub(_masked, text)
+        if _has_any(folded, _SIGNS) and self._may_name(folded):
+            text = self._hide_named(text, folded)
         return text
+
+    def _hide_named(self, text: str, folded: str) -> str:
+        """What `sub` of each expression would make: each is tried only where it may begin."""
+        names: list[int] | None = None
+        for marks, begin, pattern in self._hiding:
+            if not _has_any(folded, marks):
+                continue
+            if begin is None:
+                names = self._begins_of_names(text) if names is None else names
+                hidden = _sub_at(pattern, text, names)
+            else:
+                hidden = _sub_at(pattern, text, (each.start() for each in begin.finditer(text)))
+            if hidden is not text:
+                text, names = hidden, None
+        return text
+
+    def _begins_of_names(self, text: str) -> list[int]:
+        """Every position of the text where the name of a secret begins. Looks at windows, most of
+        which have no letters of a name; between them other threads go on."""
+        found: list[int] = []
+        for first in range(0, len(text), _WINDOW):
+            last, end = first + _WINDOW, first + _WINDOW + self._longest
+            if self._may_name(text[first:end].casefold()):
+                begins = (each.start() for each in self._begins.finditer(text, first, end))
+                found += (begin for begin in begins if begin < last)
+        return found
 
     def _may_name(self, folded: str) -> bool:
         """Whether the text has the letters of a name: a quick look."""
-        letters = _NO_LETTERS.sub("", folded)
-        return any(each in letters for each in self._letters)
+        return _has_any(_NO_LETTERS.sub("", folded), self._letters)
+
+
+def _has_any(folded: str, marks: Iterable[str]) -> bool:
+    # A generator for `any` takes three times as long, and so many texts are short.
+    for mark in marks:
+        if mark in folded:
+            return True
+    return False
+
+
+def _sub_at(pattern: re.Pattern[str], text: str, begins: Iterable[int]) -> str:
+    """What `pattern.sub(_masked, text)` makes, if it matches at none but these positions; the text
+    itself when nothing changes."""
+    parts: list[str] = []
+    end = 0
+    for begin in begins:
+        if begin >= end and (found := pattern.match(text, begin)):
+            parts += text[end:begin], _masked(found)
+            end = found.end()
+    return "".join([*parts, text[end:]]) if parts else text
 
 
 def _masked(found: re.Match[str]) -> str:
@@ -262,26 +322,29 @@ _ANY_MARK = re.compile(
 _HIDING = [(marks, re.compile(source)) for marks, source in _UNNAMED]
 
 
-def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
-    """The expressions that hide what stands behind the name of a secret, as `_UNNAMED`."""
+def _named(name: str) -> Iterable[tuple[tuple[str, ...], str | None, str]]:
+    """The expressions that hide what stands behind the name of a secret, as `_UNNAMED`, each with
+    an expression for what it begins with; None: the name."""
     blank, some = _BLANK, rf"[^{_BLANK}\"'<>]"
     sign = rf"{_SPACE}(?:{_COLON}|{_EQUALS}){_SPACE}"
     signs = (*_COLONS, *_EQUAL_SIGNS)
     named = rf"{name}{_REST}(?:{_CLOSING})?{sign}"
-    yield signs, rf"({named}[bBuUrR]{{0,2}}([\"'`]))(?:\\[\s\S]|(?!\2)[^\\])+"
-    yield signs, rf"({named}(\\{{1,7}}[\"'`]))(?:(?!(?<!\\)\2)[\s\S])+"
+    yield signs, None, rf"({named}[bBuUrR]{{0,2}}([\"'`]))(?:\\[\s\S]|(?!\2)[^\\])+"
+    yield signs, None, rf"({named}(\\{{1,7}}[\"'`]))(?:(?!(?<!\\)\2)[\s\S])+"
 
     # A value that opens a bracket hides all that follows: no regular expression finds its end.
     begin = rf"(?!{_OPENING})(?:[\[{{(][\s\S]*|{_WAY}"
-    yield signs, rf"({name}{_REST}{_CLOSING}{sign}){begin}[^{blank},\}}\]\"'<>]+)"
+    yield signs, None, rf"({name}{_REST}{_CLOSING}{sign}){begin}[^{blank},\}}\]\"'<>]+)"
     # `name: name: value` has one value, and so have cookies.
     yield (
         _COLONS,
+        None,
         rf"({name}{_REST}{_SPACE}{_COLON}{_SPACE})"
         rf"{begin}(?:[^{blank}\"'<>]*[:：=;][{blank}]+){{0,100}}{some}+)",
     )
     yield (
         _EQUAL_SIGNS,
+        None,
         rf"({name}{_REST}{_SPACE}(?:{_EQUALS}){_SPACE})"
         rf"{begin}(?:[^{blank}&;#\"'<>]*[:：=][{blank}]+){{0,20}}[^{blank}&;#\"'<>]+)",
     )
@@ -291,6 +354,7 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
     option = r"(?<![A-Za-z0-9])(?<![^A-Za-z0-9]-)--"
     yield (
         ("--",),
+        "--",
         rf"({option}(?:(?!{option}){_IN_NAME}){{0,80}}?{name}{_REST}"
         rf"(?:[{blank}]+|\\{{0,7}}[\"'],[{blank}]*)(?:\\{{0,7}}[\"'])?)"
         rf"(?!-){_UNSAID}(?:{_TO_QUOTE}|(?<![\"'])[^{blank}\"'<>]+)",
@@ -298,17 +362,20 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
     word = r"(?=[A-Za-z0-9_\-]{0,40}"
     yield (
         _VERBS,
+        None,
         rf"({name}{_REST}{_IS}[\"'`]?)(?:{_TO_QUOTE}"
         rf"|(?<![\"'`]){_PLAIN_WORD}{word}[0-9]){word}[A-Za-z]){_VALUE}{{4,}})",
     )
-    yield _SHI_MARKS, rf"({name}{_IN_NAME}{{0,4}}?{_SHI}){_UNSAID}{_PLAIN_WORD}{_VALUE}+"
+    yield _SHI_MARKS, None, rf"({name}{_IN_NAME}{{0,4}}?{_SHI}){_UNSAID}{_PLAIN_WORD}{_VALUE}+"
     yield (
         (">",),
+        "<",
         rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+",
     )
     # Of `cookie=a; b=2` the first is hidden by now, and all others are cookies, too.
     yield (
         ("cookie",),
+        "(?i:cookie)",
         rf"((?i:cookie){_REST}{_SPACE}(?:{_COLON}|{_EQUALS}){_SPACE})"
         rf"{MASK}(?:\"[^\"\r\n]*\")?[{blank}]{{0,2}};(?:=\"[^\"\r\n]*\"|[^\r\n\"'<>])*",
     )

@@ -48,15 +48,20 @@ class TemplatesView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        names = [row.name for row in page.rows(Template.objects.oldest())]
-        newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
-        # A template deleted since the first look is left out.
-        return JsonAnswer(page.answer([TemplateOut.of(newest[n]) for n in names if n in newest]))
+        rows = page.rows(Template.objects.oldest().only("name"), _newest)
+        return JsonAnswer(page.answer([TemplateOut.of(row) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(**body, actor=actor_of(request), new=True)
         return JsonAnswer(TemplateOut.of(template), status=201)
+
+
+def _newest(rows: list[Template]) -> list[Template | None]:
+    """The newest version of each; None of a template that was deleted since the first look."""
+    names = [row.name for row in rows]
+    newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
+    return [newest.get(name) for name in names]
 
 
 class TemplateView(ApiView):

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, client_of, key_of, masks_payload, unmask
 from apps.access.rules.clients import Binding, Scope
 from apps.common import logs
+from apps.common.api import paging
 from apps.common.api.filter_fields import FilterQuery
 from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.api.serializer_fields import (
@@ -179,8 +180,9 @@ class FlowRunView(ApiView):
 
 
 class StepResultsView(ApiView):
-    """The results of the jobs of a step in the order of its items, 500 at a time; also for a key
-    that is bound to their type, or to one whose jobs the flow gives a handle of them."""
+    """The results of the jobs of a step in the order of its items, up to 500 at a time, fewer
+    where they are large; also for a key that is bound to their type, or to one whose jobs the flow
+    gives a handle of them."""
 
     operations = {"get": "step_results"}
     scopes = {"GET": "read"}
@@ -190,13 +192,13 @@ class StepResultsView(ApiView):
     problems = (404,)
 
     def get(self, request: Request, number: str, step: str) -> JsonAnswer:
-        bounds, limit = bounds_of(request), self.query["limit"]
-        row = find_step_with_results(_number(number), step, bounds=bounds)
-        page = page_of(row, after=self.query.get("after", 0), limit=limit)
+        row = find_step_with_results(_number(number), step, bounds=bounds_of(request))
+        after, limit = self.query.get("after", 0), self.query["limit"]
+        page, more = page_of(row, after=after, limit=limit, letters=paging.MAX_LETTERS)
         masks = masks_payload(request)
         shown = [FlowJobOut.of(each, masks=masks) for each in page]
-        after = str(page[-1].id) if len(page) == limit else None
-        return JsonAnswer({"results": shown, "after": after})
+        follows = str(page[-1].id) if more and page else None
+        return JsonAnswer({"results": shown, "after": follows})
 
 
 class RunActView(ApiView):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from apps.common import clock
@@ -23,13 +24,15 @@ from apps.jobs.services.submit import Submission, submit_part
 
 # Jobs that one transaction cancels or retries.
 BLOCK = 500
+# The letters of the results that are read at once.
+BLOCK_LETTERS = 2**22
 # What a job takes beside its context, and what all jobs of a step may take, in bytes: a value that
 # all of them are given is stored with each.
 ROW_BYTES = 1_000
 MAX_BYTES = 2**25
 # After these no further step begins in the same transaction.
 ENOUGH_BYTES = shapes.MAX_ITEMS * ROW_BYTES
-_IN_RANGE = "id BETWEEN %s AND %s AND part_of = %s"
+_RANGE = "id BETWEEN %s AND %s AND part_of = %s"
 
 
 def begin(
@@ -113,7 +116,7 @@ def counts_of_each(rows: Sequence[FlowStep]) -> dict[int, Counter[str]]:
     parts = (
         (
             f"SELECT part_of, status, COUNT(*) FROM {table(model)}{force_index('PRIMARY')} "
-            f"WHERE {_IN_RANGE} GROUP BY part_of, status",
+            f"WHERE {_RANGE} GROUP BY part_of, status",
             [row.first, row.last, row.pk],
         )
         for row in rows
@@ -132,7 +135,7 @@ def look(row: FlowStep, step: Step) -> End | None:
         return None
     if not step.keeps_results:
         return of_jobs(step, counts_of(row), row.made, [])
-    page = page_of(row, limit=shapes.MAX_KEPT)
+    page = _with_results(row, 0, shapes.MAX_KEPT)
     counts = Counter(status for _id, status, _result in page)
     if row.made == 1 and not counts.keys() <= {*t.FINAL}:
         return None
@@ -155,20 +158,37 @@ class Ended(NamedTuple):
     result: Any
 
 
-def page_of(row: FlowStep, *, after: int = 0, limit: int = BLOCK) -> list[Ended]:
-    """The jobs of the step with numbers beyond, in their order, each with its result."""
+def page_of(
+    row: FlowStep, *, after: int = 0, limit: int = BLOCK, letters: int = BLOCK_LETTERS
+) -> tuple[list[Ended], bool]:
+    """The jobs of the step with numbers beyond, in their order, each with its result, and whether
+    others follow: at most `limit`, and behind the first no more than have so many letters."""
+    sizes = _in_range(row, "COALESCE(LENGTH(result), 0)", after, limit + 1)
+    sums = accumulate(size for _number, size in sizes)
+    fit = sum(total <= letters for total in sums)
+    number = min(limit, max(1, fit))
+    return _with_results(row, after, number) if sizes else [], number < len(sizes)
+
+
+def _with_results(row: FlowStep, after: int, limit: int) -> list[Ended]:
+    rows = _in_range(row, "status, result", after, limit)
+    return [Ended(pk, status, _json(result)) for pk, status, result in rows]
+
+
+def _in_range(row: FlowStep, columns: str, after: int, limit: int) -> list[tuple[Any, ...]]:
+    """The first jobs of the step with numbers beyond: the number and these columns."""
     if row.first is None:
         return []
     values = [max(row.first, after + 1), row.last, row.pk, limit]
     found = fetch_each(
         (
-            f"SELECT id, status, result FROM {table(model)} WHERE {_IN_RANGE} ORDER BY id LIMIT %s",
+            f"SELECT id, {columns} FROM {table(model)} WHERE {_RANGE} ORDER BY id LIMIT %s",
             values,
         )
         for model in (Job, ArchivedJob)
     )
     # A job on its way to the archive is in one of both.
-    by_id = {pk: Ended(pk, status, _json(result)) for pk, status, result in found}
+    by_id = {each[0]: each for each in found}
     return [by_id[pk] for pk in sorted(by_id)][:limit]
 
 
@@ -223,7 +243,7 @@ def _numbers(row: FlowStep, condition: str, values: Sequence[Any], model: Any = 
     if row.first is None:
         return []
     rows = fetch(
-        f"SELECT id FROM {table(model)} WHERE {_IN_RANGE} AND {condition} ORDER BY id LIMIT %s",
+        f"SELECT id FROM {table(model)} WHERE {_RANGE} AND {condition} ORDER BY id LIMIT %s",
         [row.first, row.last, row.pk, *values, BLOCK],
     )
     return [number for (number,) in rows]

@@ -12,7 +12,7 @@ from typing import Any
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.models.reach import has_jobs_within
 from apps.flows.rules import shapes
-from apps.flows.services.programs import BLOCK, Ended, page_of
+from apps.flows.services.programs import Ended, page_of
 from apps.flows.services.start import find_run, find_step
 from apps.jobs.models import Bounds
 
@@ -29,14 +29,14 @@ def find_step_with_results(number: int, name: str, *, bounds: Bounds) -> FlowSte
 
 
 def results_of(handle: Mapping[str, Any]) -> Iterator[Ended]:
-    """All jobs of the step in their order, each with its status and result; 500 are read at once.
+    """All jobs of the step in their order, each with its status and result; up to 500 are read at
+    once.
 
     NotFound when the run has been forgotten.
     """
     row = find_step(find_run(int(handle["run"])), handle["step"])
-    after = 0
-    while page := page_of(row, after=after):
+    after, more = 0, True
+    while more:
+        page, more = page_of(row, after=after)
         yield from page
-        if len(page) < BLOCK:
-            return
-        after = page[-1].id
+        after = page[-1].id if page else after

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import accumulate
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,7 +25,6 @@ from apps.common.db import (
     table,
     transactional,
 )
-from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules.outcome import HeldJob, discard_reason
 from apps.jobs.rules.slots import shares
@@ -37,7 +35,7 @@ from apps.jobs.services.locked import lock_free, lock_free_one_by_one, locked_jo
 from apps.jobs.services.preference import FoundJob, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
 from apps.jobs.services.recent_work import RecentWork
-from apps.jobs.services.rows import arrow_update
+from apps.jobs.services.rows import arrow_update, fitting
 
 # A claim of a contested type leaves out the jobs that another worker is just taking. It reads _FEW
 # jobs more than it wants if it wants at most _FEW, else _WIDER times as many.
@@ -303,18 +301,7 @@ class Claim:
         """The first jobs whose contexts and checkpoints have at most `max_bytes` together; one at
         least."""
         ids = [number for numbers in jobs.values() for number in numbers]
-        if len(ids) * 2 * MAX_BYTES <= self._max_bytes:
-            return jobs
-        sizes = dict(
-            fetch(
-                "SELECT id, LENGTH(context) + COALESCE(LENGTH(checkpoint), 0) "
-                f"FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})",
-                ids,
-            )
-        )
-        sums = accumulate(sizes.get(number, 0) for number in ids)
-        fits = {number for number, sum_ in zip(ids, sums, strict=True) if sum_ <= self._max_bytes}
-        fits |= {*ids[:1]}
+        fits = fitting(ids, self._max_bytes)
         return {name: [each for each in some if each in fits] for name, some in jobs.items()}
 
     def _hold(self, type_: TypeSnapshot, ids: list[int]) -> tuple[str, list[Any]]:

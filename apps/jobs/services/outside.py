@@ -29,6 +29,7 @@ from apps.jobs.services.hold import Holder
 from apps.jobs.services.recent_work import RecentWork
 from apps.jobs.services.request import EarlierAnswer, Request
 from apps.jobs.services.rescue import rescue_all_of
+from apps.jobs.services.rows import ANSWER_BYTES
 from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -43,8 +44,6 @@ HELD_TIMES = frozenset(
     name for name in HELD if isinstance(Job._meta.get_field(name), DateTimeField)
 )
 _TYPE = HELD.index("type")
-# The largest size of the contexts and checkpoints of one answer, in bytes.
-MAX_BYTES = 6 * 1024 * 1024
 # All idle workers together ask this often in a second, and at most twice as often while something
 # is about to be due; one of them waits so long at least and at most, give or take a quarter.
 ASKS_PER_SECOND = 25
@@ -183,7 +182,7 @@ class _Hold:
                     rotation=next(rotation),
                     recent=recent,
                     columns=_held_columns(),
-                    max_bytes=MAX_BYTES,
+                    max_bytes=ANSWER_BYTES,
                 )
             except IntegrityError:
                 # The same request was faster.

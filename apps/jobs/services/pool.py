@@ -26,6 +26,7 @@ from apps.jobs.services.claim import Claim
 from apps.jobs.services.hold import Holder, claims
 from apps.jobs.services.pool_bucket import Item, LockedBucket, Owner, glance, past_ends
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.rows import ANSWER_BYTES, fitting
 from apps.jobs.services.settle import settle_locked, wake_for
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -62,9 +63,9 @@ def assign(
 ) -> list[Item]:
     """Fill the worker's bucket up to `limit` keys, lowest scores first; returns all that is in it.
 
-    More keys than that go back to the pool, highest scores first, and do not count as attempts.
-    A worker that an operator lets take nothing keeps what it has. Throttled when the worker has no
-    place in the register.
+    Fewer where their contexts are large. More keys than that go back to the pool, highest scores
+    first, and do not count as attempts. A worker that an operator lets take nothing keeps what it
+    has. Throttled when the worker has no place in the register.
     """
     calling = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
     if not calling.has_place:
@@ -88,12 +89,13 @@ def assign(
 def _fill(claim: Claim, pool: TypeSnapshot, owner: Owner, limit: int) -> tuple[list[Item], bool]:
     """Hold as many of the found jobs as the bucket has room for; what is in it then, and whether
     others were faster at some of the keys."""
-    candidates = claim.found[pool.name]
     with transaction.atomic():
         bucket = LockedBucket(pool, owner)
         # Before any job, as everybody locks them.
         limited = claim.limited_types()
         states = lock_states(limited) if limited else {}
+        fits = fitting([*bucket.numbers, *claim.found[pool.name]], ANSWER_BYTES)
+        candidates = [number for number in claim.found[pool.name] if number in fits]
         bucket.read(candidates)
         room = max(0, limit - len(bucket.held))
         wanted = bucket.ready(candidates)[:room]

@@ -82,10 +82,14 @@ class LockedBucket:
         self._free: dict[int, Held] = {}
         self._row = _locked_row(pool.name, owner, self._now, makes)
 
+    @property
+    def numbers(self) -> list[int]:
+        """The jobs that were in it after the last call."""
+        return self._row.job_ids if self._row else []
+
     def read(self, candidates: Iterable[int] = ()) -> None:
         """Lock the jobs of the bucket, and ready ones that may come into it."""
-        ids = self._row.job_ids if self._row else []
-        self._lock({*ids, *candidates})
+        self._lock({*self.numbers, *candidates})
 
     def look_for(self, keys: Collection[str]) -> None:
         """Add the keys that the worker holds although the bucket does not list them."""

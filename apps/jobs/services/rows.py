@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from django.db import connection
 from django.db.models import DateTimeField
 
 from apps.common.db import Instants, fetch, placeholders, table, time_text
+from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
+# The largest size of the contexts and checkpoints of one answer to a worker, in bytes.
+ANSWER_BYTES = 6 * 1024 * 1024
 
 
 def read_jobs(shape: type[RowT], ids: Iterable[int], lock: str = "") -> dict[int, RowT]:
@@ -37,6 +41,22 @@ def read_jobs(shape: type[RowT], ids: Iterable[int], lock: str = "") -> dict[int
             values[place] = at[values[place]]
         found[row[0]] = shape(*values)
     return found
+
+
+def fitting(ids: Sequence[int], most: int) -> set[int]:
+    """The first of these jobs whose contexts and checkpoints have at most so many bytes together;
+    one at least."""
+    if len(ids) * 2 * MAX_BYTES <= most:
+        return {*ids}
+    sizes = dict(
+        fetch(
+            "SELECT id, LENGTH(context) + COALESCE(LENGTH(checkpoint), 0) "
+            f"FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})",
+            ids,
+        )
+    )
+    sums = accumulate(sizes.get(number, 0) for number in ids)
+    return {*ids[:1], *(number for number, total in zip(ids, sums, strict=True) if total <= most)}
 
 
 def arrow_update(

@@ -248,7 +248,7 @@ def test_requests_are_forgotten_when_their_leases_are_over(
 def test_answer_holds_no_more_than_fits_and_one_job_at_least(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch, most: int, count: int
 ) -> None:
-    monkeypatch.setattr(outside, "MAX_BYTES", most)
+    monkeypatch.setattr(outside, "ANSWER_BYTES", most)
     numbers = jobs(30, context={"text": "x" * 9_980})
 
     assert ids_of(hold(api)) == numbers[:count]

@@ -10,6 +10,7 @@ import pytest
 from apps.access.models import ApiClient
 from apps.common.messages import wire_time
 from apps.jobs.models import Job, Worker
+from apps.jobs.services import pool as pool_service
 from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -72,6 +73,23 @@ def test_bucket_is_assigned_and_done(api: ContractClient, frozen_clock: FrozenCl
     assert call(api, "check", keys=["c"]) == {"match": False, "missing": [], "extra": ["c"]}
     assert held() == {}
     assert job_of("a").client == ApiClient.objects.get().client_id
+
+
+def test_bucket_has_no_more_than_fits_and_one_key_at_least(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """A worker could ask for 1,000 keys with contexts of 256 KB each, call by call."""
+    fill(FIVE, contexts={key: {"text": "x" * 9_980} for key in FIVE})
+    for most, counts in ((25_000, [2, 2]), (50_000, [5]), (5_000, [5])):
+        with subtests.test(most=most):
+            monkeypatch.setattr(pool_service, "ANSWER_BYTES", most)
+            assert [len(call(api, "assign", limit=9)["items"]) for _ in counts] == counts
+    call(api, "release", keys=[*FIVE])
+
+    assert [each["key"] for each in call(api, "assign", limit=9)["items"]] == ["a"]
+    assert [each["key"] for each in call(api, "assign", limit=9)["items"]] == ["a"]
+    assert call(api, "done", keys=["a"])["done"] == ["a"]
+    assert [each["key"] for each in call(api, "assign", limit=9)["items"]] == ["b"]
 
 
 def test_empty_pool_says_when_to_ask_again(api: ContractClient) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from typing import Any
 
@@ -272,6 +274,30 @@ def test_texts_that_may_have_a_name_at_each_letter_take_little_time(piece: str) 
     began = time.thread_time()
     redact(text)
     assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize("begin", ["token=a", "--x-token a", "<token>a", "cookie: a; b=1"])
+@pytest.mark.parametrize("name", ["token", "p_a_s_s_w_o_r_d", "密码", r"\u5bc6\u7801", "k" * 64])
+def test_secret_is_hidden_wherever_it_stands_in_a_long_text(name: str, begin: str) -> None:
+    """Names are looked for in windows; the result is that of the expressions one after another, as
+    MariaDB applies them."""
+    hiding = Patterns(["token", "password", "cookie", "密码"], ["k" * 64])
+    piece = f" {begin.replace('token', name)} b {name}: {SECRET[0]}1 "
+    for at in range(3_880, 4_010, 13):
+        text = "lorem = " * (at // 8) + "x" * (at % 8) + piece * 3 + "ipsum " * 700 + piece
+        wanted = text
+        for source in hiding.sources:
+            wanted = re.sub(source, lambda found: found[1] + MASK, wanted)
+        assert hiding.hide(text) == wanted != text, at
+
+
+def test_long_key_is_not_kept() -> None:
+    """4,096 keys of 250 KB would stay for as long as the process."""
+    hiding = Patterns(["token"], [])
+    for key, is_kept in (("x" * 100, True), ("x" * 100_000, False)):
+        before = sys.getrefcount(key)
+        assert not hiding.is_name(key)
+        assert (sys.getrefcount(key) > before) == is_kept
 
 
 @given(value=masks.values, data=st.data())

@@ -1,0 +1,66 @@
+"""The results of the jobs of a step over REST: pages of bounded size."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.common.api import paging
+from apps.flows.services import programs
+from apps.flows.services.results import results_of
+from tests.flows import jobs, started, work
+from tests.integration.api.contract import ContractClient
+from tests.jobs import job_type
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@pytest.fixture
+def run() -> int:
+    """With five results of 20 KB."""
+    job_type("mail")
+    number = started(jobs("many", [*range(5)]))
+    work(number, "many", result={"text": "x" * 20_000})
+    return number
+
+
+@pytest.mark.parametrize(
+    ("most", "limit", "sizes"),
+    [
+        (50_000, 500, [2, 2, 1]),
+        (5_000, 500, [1] * 5),
+        (500_000, 500, [5]),
+        (500_000, 5, [5]),
+        (500_000, 2, [2, 2, 1]),
+    ],
+)
+def test_page_of_large_results_is_shorter_and_the_next_goes_on(
+    api: ContractClient,
+    run: int,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    limit: int,
+    sizes: list[int],
+) -> None:
+    """500 results of 250 KB were one answer of 125 MB."""
+    monkeypatch.setattr(paging, "MAX_LETTERS", most)
+    path, after = f"/api/v1/flow-runs/{run}/steps/many/results/", None
+    pages = []
+    while True:
+        page = api.get(path, limit=limit, **({"after": after} if after else {})).json()
+        pages.append([each["id"] for each in page["results"]])
+        if (after := page["after"]) is None:
+            break
+
+    assert [len(page) for page in pages] == sizes
+    numbers = [int(number) for page in pages for number in page]
+    assert numbers == sorted({*numbers})
+
+
+def test_handler_reads_large_results_in_smaller_parts(
+    run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "BLOCK_LETTERS", 50_000)
+    found = [*results_of({"run": str(run), "step": "many"})]
+
+    assert len({each.id for each in found}) == 5
+    assert {len(each.result["text"]) for each in found} == {20_000}
