@@ -114,7 +114,7 @@ class Patterns:
         self._letters = [*dict.fromkeys([*letters, *escaped])]
         name = _name(words, whole)
         self._name = re.compile(name)
-        self._begins = re.compile(rf"(?={name})")
+        self._begins = re.compile(rf"(?={_begin((*words, *whole))})(?={name})")
         # The most that a name takes, with all that may stand between its letters, and some more.
         self._longest = 100 + _MOST_OF_LETTER * max(map(len, letters), default=0)
         # As the other sources: the option of a command whose next argument is a secret.
@@ -243,6 +243,20 @@ def _name(words: list[str], whole: list[str]) -> str:
     ]
     declared = rf"(?<!{_IN_NAME})(?:{_any(whole)}|{_any_escaped(whole)})(?!{_IN_NAME})"
     return rf"(?:(?:{'|'.join(found)})(?!{about})|{declared})"
+
+
+def _begin(names: Iterable[str]) -> str:
+    """An expression for the first two letters of any of the names, which most places of a text are
+    passed over by in a quarter of the time."""
+    seconds: dict[str, set[str]] = {}
+    for name in names:
+        first, *others = map(_either, re.findall(r"[^\W_]", name))
+        seconds.setdefault(first, set()).add(others[0] if others else "")
+    begins = [
+        first if "" in some else rf"{first}{_WIDE_GAP}(?:{'|'.join(sorted(some))})"
+        for first, some in seconds.items()
+    ]
+    return "|".join((r"\\", *begins))
 
 
 def _any(names: list[str], *, is_ascii: bool | None = None) -> str:
