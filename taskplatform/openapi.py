@@ -8,7 +8,7 @@ import threading
 
 from django.http import HttpResponse
 from django.utils import translation
-from django.utils.cache import get_conditional_response
+from django.utils.cache import get_conditional_response, patch_vary_headers
 from django.utils.encoding import force_bytes
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.utils import extend_schema
@@ -38,6 +38,8 @@ class DocumentView(SpectacularAPIView):
         answer["Content-Disposition"] = f'inline; filename="task-platform.{renderer.format}"'
         answer["ETag"] = etag
         answer["Cache-Control"] = "public, max-age=60"
+        # Also with 304, which caches take the headers of.
+        patch_vary_headers(answer, ["Accept-Encoding"])
         conditional = get_conditional_response(request._request, etag=etag, response=answer)
         return conditional or answer
 

@@ -263,7 +263,8 @@ class ProblemMiddleware:
             return response
         # The rest is HTML made by Django, such as its debug pages.
         allowed = response.headers.get("Allow")
-        if allowed is None:
+        # Some views send Allow with every answer.
+        if allowed is None or response.status_code != 405:
             return problem_response(request, by_status(response.status_code))
         problem = problem_response(request, wrong_method(request, allowed))
         problem["Allow"] = allowed

@@ -262,6 +262,33 @@ def test_document_is_made_once_and_sent_once_to_who_keeps_it(
 
 
 @pytest.mark.django_db
+def test_conditions_about_the_document_are_answered_as_http_says(
+    subtests: pytest.Subtests,
+) -> None:
+    client = Client()
+    first = client.get("/api/schema/")
+    etag = first["ETag"]
+    for headers, status in (
+        ({"if-none-match": f'"a", W/{etag}'}, 304),
+        ({"if-none-match": "*"}, 304),
+        ({"if-none-match": '"a"'}, 200),
+        ({"if-match": etag}, 200),
+        ({"if-match": "*"}, 200),
+        ({"if-match": '"a"'}, 412),
+        ({"if-match": f"W/{etag}"}, 412),
+    ):
+        with subtests.test(**headers):
+            answer = client.get("/api/schema/", headers=headers)
+            assert answer.status_code == status
+            if status == 412:
+                assert (answer.json()["status"], answer.json()["code"]) == (412, "invalid")
+            else:
+                # Caches take these of a 304, too.
+                for name in ("ETag", "Vary", "Cache-Control"):
+                    assert answer[name] == first[name], name
+
+
+@pytest.mark.django_db
 def test_address_that_asks_without_end_has_to_wait() -> None:
     client = Client()
     statuses = [client.get("/api/schema/").status_code for _ in range(2 * OPEN_LIMIT + 1)]
