@@ -14,6 +14,7 @@ from apps.access.directory import directory_of
 from apps.access.rules.clients import TERMS, Client, ClientTerms, Rate
 from apps.common.fields import KeyField
 from apps.common.nouns import noun
+from apps.common.shaped import TEXTS, ShapedField, misshapen
 from apps.journal.models import Source, Versioned
 
 
@@ -39,9 +40,9 @@ class ApiClient(Versioned):
     previous_valid_until = models.DateTimeField(
         _("previous key valid until"), null=True, editable=False
     )
-    scopes = models.JSONField(_("scopes"), default=list)
-    executors = models.JSONField(_("people and groups"), default=list, blank=True)
-    job_types = models.JSONField(_("job types"), default=list, blank=True)
+    scopes = ShapedField(_("scopes"), default=list, shape=TEXTS)
+    executors = ShapedField(_("people and groups"), default=list, blank=True, shape=TEXTS)
+    job_types = ShapedField(_("job types"), default=list, blank=True, shape=TEXTS)
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
     rate = models.CharField(_("rate"), max_length=16, blank=True, default="")
     revoked_at = models.DateTimeField(_("revoked at"), null=True, editable=False)
@@ -87,7 +88,8 @@ class ApiClient(Versioned):
         return Client(
             client_id=self.client_id,
             name=self.name,
-            scopes=frozenset(self.scopes),
+            # Without its bindings it would reach everything.
+            scopes=frozenset(() if any(misshapen(self)) else self.scopes),
             executors=frozenset(self.executors),
             job_types=frozenset(self.job_types),
             rate=Rate.parse(self.rate) if self.rate else None,

@@ -3,6 +3,7 @@ people get both."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
+from django.utils.translation import gettext_noop, pgettext_lazy
 
 from apps.alerts.rules.judge import Open
 from apps.alerts.rules.quiet import QuietHours
@@ -22,7 +23,9 @@ from apps.common.fields import KeyField, References
 
 # Migrations look for it here.
 from apps.common.fields import default_time_zone as default_time_zone
+from apps.common.messages import Message
 from apps.common.sealed import SealedField, Unreadable
+from apps.common.shaped import OBJECT, TEXTS, ShapedField
 from apps.journal.models import Edited, Recorded
 from apps.reports.rules.limits import Limit
 from apps.reports.watches import FOR_RULES, UNKNOWN
@@ -37,6 +40,22 @@ MAX_SUBJECT = 200
 MAX_QUERY = 1_000
 MAX_ANSWER = 500
 EVERY_DAY = "1234567"
+
+
+def _is_message(found: Mapping[str, Any]) -> bool:
+    texts = [found.get(name) for name in ("title", "text")]
+    if "plan" in found:
+        # Of a report, which is written when it is sent.
+        rest = type(found["plan"]) is int and isinstance(found.get("at"), str)
+    else:
+        texts += [found.get("url"), found.get("open")]
+        rest = isinstance(found.get("wire"), dict)
+    return rest and all(isinstance(each, str) for each in texts)
+
+
+MESSAGE = OBJECT._replace(
+    name=Message(gettext_noop("a message")), check=_is_message, empty={"title": "", "text": ""}
+)
 
 
 def default_language() -> str:
@@ -66,7 +85,7 @@ class Channel(Edited):
     kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
     url = SealedField(_("address"), blank=True)
     secret = SealedField(_("secret"), blank=True)
-    recipients = models.JSONField(_("recipients"), default=list, blank=True)
+    recipients = ShapedField(_("recipients"), default=list, blank=True, shape=TEXTS)
     language = KeyField(_("language"), max_length=16, default=default_language)
     enabled = models.BooleanField(_("enabled"), default=True)
     # Rules that name no channel use it.
@@ -307,7 +326,7 @@ class Delivery(models.Model):
         Channel, models.CASCADE, related_name="deliveries", verbose_name=_("channel")
     )
     event = KeyField(_("event"), max_length=16, choices=Event.choices)
-    message = models.JSONField(editable=False)
+    message = ShapedField(editable=False, shape=MESSAGE)
     job = models.BigIntegerField(_("job"), null=True)
     state = KeyField(_("state"), max_length=8, choices=State.choices, default=State.WAITING)
     code = models.IntegerField(_("code"), null=True)

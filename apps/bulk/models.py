@@ -9,6 +9,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField, References
+from apps.common.shaped import ShapedField
 from apps.jobs.models import bounds_of
 
 
@@ -42,14 +43,14 @@ class BulkRun(models.Model):
 
     kind = KeyField(_("of"), max_length=16)
     verb = KeyField(_("action"), max_length=16)
-    params = models.JSONField(_("fields"), default=dict)
-    filter = models.JSONField(_("filter"), default=dict)
+    params = ShapedField(_("fields"), default=dict)
+    filter = ShapedField(_("filter"), default=dict)
     below = models.BigIntegerField(null=True, editable=False)
     at_most = models.PositiveIntegerField(_("at most"), null=True)
     rate = models.PositiveSmallIntegerField(_("rows per second"))
     reason = models.CharField(_("reason"), max_length=500)
     actor = models.CharField(_("by"), max_length=160)
-    bound = models.JSONField(default=dict, editable=False)
+    bound = ShapedField(default=dict, editable=False)
     request_id = KeyField(max_length=128, null=True, unique=True, editable=False)  # type: ignore[misc]
     job = models.BigIntegerField(_("job"), null=True)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.COLLECTING)

@@ -52,7 +52,7 @@ def step(place: dict[str, Any], take: Callable[[int], Chunk], *, again_after: ti
 
     At the end of the table the place stays there until `again_after` after the begin.
     """
-    if not place or (
+    if not {"after", "begun", "ended"} <= place.keys() or (
         place["ended"] and datetime.fromisoformat(place["begun"]) + again_after <= clock.now()
     ):
         place.update(after=0, begun=clock.now().isoformat(), ended=False)

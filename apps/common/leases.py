@@ -79,8 +79,14 @@ def last_run(name: str) -> LastRun:
     """The last run of the sweep."""
     select = f"SELECT finished_at, position FROM {table(SweepLease)} WHERE name = %s"
     for finished_at, position in fetch(select, [name]):
-        return LastRun(instant(finished_at), json.loads(position or "{}") or {})
+        return LastRun(instant(finished_at), _read(position))
     return LastRun(None, {})
+
+
+def _read(position: str | None) -> dict[str, Any]:
+    """A position that nothing here has saved is none: the sweep begins at the beginning."""
+    found = json.loads(position or "{}")
+    return found if isinstance(found, dict) else {}
 
 
 def load_position(name: str) -> dict[str, Any]:
@@ -113,7 +119,7 @@ class SweepRun:
     @property
     def position(self) -> dict[str, Any]:
         """The position that it saved; {} for none."""
-        return json.loads(self.saved or "{}") or {}
+        return _read(self.saved)
 
 
 def last_runs(periods: Mapping[str, float], now: datetime) -> list[SweepRun]:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.error_lines import line_of_text
 from apps.common.fields import KeyField, References
+from apps.common.shaped import ShapedField
 
 
 class Source(models.TextChoices):
@@ -187,7 +188,7 @@ class JournalEntry(models.Model):
     run_ms = models.BigIntegerField(_("run (ms)"), null=True)
     error = models.TextField(_("error"), blank=True)
     error_key = KeyField(_("error key"), max_length=32, blank=True)
-    data = models.JSONField(_("data"), null=True)
+    data = ShapedField(_("data"), null=True)
     trace_id = KeyField(_("trace"), max_length=64, blank=True)
 
     objects = JournalQuerySet.as_manager()
@@ -225,7 +226,7 @@ class Sink(models.Model):
     name = KeyField(_("name"), max_length=32, unique=True)
     created_at = models.DateTimeField(_("created"))
     after = models.BigIntegerField(editable=False)
-    counts = models.JSONField(default=dict, editable=False)
+    counts = ShapedField(default=dict, editable=False)
     checked = models.BigIntegerField(editable=False)
     sent = models.PositiveBigIntegerField(_("sent"), default=0)
     rejected = models.PositiveBigIntegerField(_("refused"), default=0)

@@ -17,6 +17,7 @@ from apps.common import clock
 from apps.common.errors import Invalid
 from apps.common.fields import KeyField, References, default_time_zone
 from apps.common.messages import Message
+from apps.common.shaped import ShapedField
 from apps.common.zones import known_zone
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import Recurrence, Unreadable, stored_series
@@ -81,7 +82,7 @@ class Schedule(Edited):
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     job_type = KeyField(_("job type"), max_length=MAX_NAME)
-    context = models.JSONField(_("context"), default=dict, blank=True)
+    context = ShapedField(_("context"), default=dict, blank=True)
     priority = models.SmallIntegerField(
         _("priority"),
         null=True,

@@ -32,6 +32,7 @@ from apps.common.admin.display import shown_text
 from apps.common.db import repeatable
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
+from apps.common.shaped import Misshapen
 from apps.common.texts import begin_of
 from apps.jobs.rules.backoff import asked_seconds, backoff_seconds
 
@@ -153,6 +154,8 @@ def _take(delivery: Delivery) -> datetime | None:
 
 def _message_of(delivery: Delivery) -> Message | Verdict:
     """The message as it is sent now; the verdict if there is none."""
+    if isinstance(delivery.message, Misshapen):
+        return Verdict(FAIL, delivery.message.why)
     if "plan" not in delivery.message:
         return message_in(delivery)
     try:

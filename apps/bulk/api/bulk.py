@@ -25,7 +25,7 @@ from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
 from apps.common.api.filter_fields import FilterQuery
 from apps.common.api.paging import KeysetPage, PageQuery
-from apps.common.api.serializer_fields import SAY_WHY, Instant
+from apps.common.api.serializer_fields import SAY_WHY, Instant, StoredObject
 from apps.common.api.serializers import Answer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
@@ -71,7 +71,7 @@ class BulkRunOut(Answer):
     job_id = serializers.CharField(source="job", help_text="The job that carries it out.")
     kind = serializers.CharField()
     verb = serializers.CharField()
-    params = serializers.DictField()
+    params = StoredObject()
     filter = serializers.SerializerMethodField()
     at_most = serializers.IntegerField(allow_null=True)
     rate = serializers.IntegerField()

@@ -23,11 +23,12 @@ from apps.bulk.services.targets import params_of, run_facts, target_of
 from apps.bulk.services.undo import entries_of_run
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import NotFound, PlatformError
+from apps.common.errors import Invalid, NotFound, PlatformError
 from apps.common.json.search import why_masked
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
+from apps.common.shaped import misshapen
 from apps.common.texts import begin_of
 from apps.common.verbs import Undo
 
@@ -53,6 +54,9 @@ class Carrier:
     """One attempt to carry out a run."""
 
     def __init__(self, run: BulkRun) -> None:
+        for _field, value in misshapen(run):
+            # Without its filter it would change all rows.
+            raise Invalid(value.why)
         self._number = run.pk
         self._target = target_of(run.kind)
         self._verb, self._params = run.verb, params_of(run.params)

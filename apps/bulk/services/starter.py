@@ -33,9 +33,8 @@ def _of_person(name: str, permissions: Collection[str]) -> Bounds | None:
 
 def _of_key(client_id: str, scopes: frozenset[Scope]) -> Bounds | None:
     row = ApiClient.objects.filter(client_id=client_id).first()
-    if row is None or row.state(clock.now()) != State.LIVE or not scopes <= {*row.scopes}:
-        return None
-    return Bounds.of_key(row.as_client())
+    client = row.as_client() if row is not None and row.state(clock.now()) == State.LIVE else None
+    return Bounds.of_key(client) if client is not None and scopes <= client.scopes else None
 
 
 def wire(bounds: Bounds) -> dict[str, Any]:

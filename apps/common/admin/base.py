@@ -39,6 +39,7 @@ from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
 from apps.common.admin.list_head import NextStep, steps_for
 from apps.common.admin.list_rows import row_box
+from apps.common.admin.misshapen import say_misshapen
 from apps.common.admin.pages import Panel, framed
 from apps.common.admin.payload_filter import from_search_box
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
@@ -353,6 +354,7 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> HttpResponse:
         row = kwargs.get("obj")
         if row is not None:
+            say_misshapen(self, request, row)
             context |= shared_out(self.buttons(request, row))
             context |= self.head(request, row)
             context["panels"] = self.panels(request, row)

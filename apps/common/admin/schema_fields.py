@@ -56,9 +56,11 @@ class SchemaField:
 def fields_for(schema: Schema | None) -> list[SchemaField]:
     """The form fields for the properties of an object schema, in their order.
 
-    Empty when there is no schema or it declares no properties. Nested objects are opened one level.
+    Empty when there is no schema, or what is no schema, or it declares no properties. Nested
+    objects are opened one level.
     """
-    if schema is None:
+    # SQL may have stored another value in place of a schema; checks say so.
+    if not isinstance(schema, dict):
         return []
     return list(_parts(schema, schema, (), is_mandatory=True))
 

@@ -18,6 +18,7 @@ from apps.common.json_rules import check_json, check_text
 from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time
 from apps.common.readers import read_integer, read_key, read_number
+from apps.common.shaped import stored
 
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -188,7 +189,24 @@ class Instant(StrictField, serializers.DateTimeField):
         return wire_time(value)
 
 
-class JsonObject(StrictField, serializers.DictField):
+class StoredObject(serializers.DictField):
+    """A column of JSON objects, as it is stored: SQL may have written any other value there."""
+
+    def to_representation(self, value: Any) -> Any:
+        found = stored(value)
+        return super().to_representation(found) if isinstance(found, dict) else found
+
+
+class StoredTexts(serializers.ListField):
+    """A column of lists of texts, as it is stored."""
+
+    child = serializers.CharField()
+
+    def to_representation(self, value: Any) -> Any:
+        return stored(value)
+
+
+class JsonObject(StrictField, StoredObject):
     """A JSON object of any content within the limits of `check_json`."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:

@@ -67,6 +67,7 @@ WORDS = {
     policy.IN_FLIGHT: _("open dispatch"),
     rules.OUTSIDE_WINDOW: _("outside the window"),
     rules.MISFIRE_SKIPPED: _("missed"),
+    rules.UNREADABLE: _("cannot be read"),
 }
 # Time alone does away with these.
 PASSING = {rules.NOT_DUE, policy.COOLING_DOWN, policy.IN_FLIGHT}

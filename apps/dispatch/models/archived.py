@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.shaped import ShapedField
 from apps.dispatch.models.dispatch_columns import AnyDispatchQuerySet, DispatchColumns
 from apps.dispatch.models.executor import Executor
 from apps.dispatch.models.task import Source, TaskQuerySet
@@ -61,7 +62,7 @@ class ArchivedTask(models.Model):
     )
     start_at = models.DateTimeField(_("start"))
     end_at = models.DateTimeField(_("end"), null=True)
-    body = models.JSONField(_("body"))
+    body = ShapedField(_("body"))
     archived_at = models.DateTimeField(_("older since"))
 
     objects = TaskQuerySet.as_manager()

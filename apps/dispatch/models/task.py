@@ -17,6 +17,7 @@ from django.utils.translation import pgettext_lazy
 from apps.common import clock
 from apps.common.fields import KeyField, default_time_zone
 from apps.common.messages import Message
+from apps.common.shaped import ShapedField
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import life, plan, policy
@@ -117,7 +118,7 @@ class Task(Edited):
         related_name="%(class)ss",
         verbose_name=_("template"),
     )
-    params = models.JSONField(_("params"), default=dict, blank=True)
+    params = ShapedField(_("params"), default=dict, blank=True)
     start_at = models.DateTimeField(_("start"))
     end_at = models.DateTimeField(_("end"), null=True, blank=True)
     mode = KeyField(_("mode"), max_length=8, choices=Mode.choices, default=Mode.SINGLE)

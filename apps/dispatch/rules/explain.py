@@ -30,6 +30,7 @@ NOT_MEMBER = "not_member"
 QUOTA_USED = "quota_used"
 OUTSIDE_WINDOW = "outside_window"
 MISFIRE_SKIPPED = "misfire_skipped"
+UNREADABLE = "unreadable"
 
 CODES = (
     OK,
@@ -45,6 +46,7 @@ CODES = (
     IN_FLIGHT,
     OUTSIDE_WINDOW,
     MISFIRE_SKIPPED,
+    UNREADABLE,
 )
 
 
@@ -79,7 +81,7 @@ class Case:
     `reaches`: the task is addressed to the user or to a group of it. `occurrence_at` None = the
     task has none to speak of. `lookback`: how long after its due time it can be had.
     `given_back_at`: when stock that others hold could come back. `is_asked`: an operator asks the
-    user again for what it has had.
+    user again for what it has had. `is_readable`: its params are an object.
     """
 
     executor: str
@@ -95,6 +97,7 @@ class Case:
     held: Held | None
     given_back_at: datetime | None = None
     is_asked: bool = False
+    is_readable: bool = True
 
     def verdict_on(self, candidate: Candidate, now: datetime) -> Verdict:
         return self.past.verdict_on(candidate, now, is_asked=self.is_asked)
@@ -152,6 +155,9 @@ def _reasons_of_task(case: Case) -> Iterator[Reason]:
         yield Reason(DELETED, _("The task is deleted; plan a new one."))
     if case.status == PAUSED:
         yield Reason(PAUSED, _("The task is paused; resume it first."))
+    if not case.is_readable:
+        message = _("The params of the task cannot be read; correct them.")
+        yield Reason(UNREADABLE, message)
     if not case.reaches:
         message = _(
             "The task is addressed to {owner}, and {executor} does not belong to it.",

@@ -10,6 +10,7 @@ from typing import Any
 from apps.common import ids
 from apps.common.db import fetch, shared_lock, table, transactional
 from apps.common.rows import insert_rows
+from apps.common.shaped import is_object
 from apps.dispatch.models import (
     TASK_MODELS,
     Dispatch,
@@ -120,7 +121,7 @@ def _task_statement(source: str, *, is_own: bool) -> str:
         f"FROM {table(TASK_MODELS[source])} t {reaches}"
         f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
         "WHERE t.id = %s AND t.version = %s AND t.status = %s AND u.id = %s AND u.enabled "
-        f"AND (t.end_at IS NULL OR t.end_at > %s){shared_lock()}"
+        f"AND (t.end_at IS NULL OR t.end_at > %s) AND {is_object('t.params')}{shared_lock()}"
     )
 
 

@@ -3,6 +3,7 @@ reach the user, grouped by the first reason against it. Writes nothing."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,8 +13,17 @@ from typing import Any, NamedTuple
 from django.db.models import Min, Q
 
 from apps.common import clock
+from apps.common.shaped import Misshapen, without_object
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Task
+from apps.dispatch.models import (
+    TASK_MODELS,
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    RotateTask,
+    Task,
+)
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.explain import Case, Explanation, chosen_occurrence
 from apps.dispatch.rules.explain import explain as explain_case
@@ -60,7 +70,7 @@ def _explain_tasks(
     past = past_of(executor.pk, [*candidates, *candidates_of(held)])
     held = past.close_if_expired(held, now)
     given_back = _given_back(filter(past.is_used_up, candidates), now)
-    reached = reaching(executor.name)
+    reached, unreadable = reaching(executor.name), _unreadable(tasks)
     return [
         explain_case(
             Case(
@@ -76,11 +86,26 @@ def _explain_tasks(
                 past=past,
                 held=held,
                 given_back_at=given_back.get(candidate.identity),
+                is_readable=(task.source, task.pk) not in unreadable,
             ),
             now,
         )
         for (task, at), candidate in zip(tasks, candidates, strict=True)
     ]
+
+
+def _unreadable(tasks: Iterable[tuple[OnceTask | RotateTask, Any]]) -> set[tuple[str, int]]:
+    """Those of the tasks whose params cannot be read."""
+    numbers = defaultdict[str, list[int]](list)
+    for task, _at in tasks:
+        numbers[task.source].append(task.pk)
+    return {
+        (source, pk)
+        for source, asked in numbers.items()
+        for pk in without_object(TASK_MODELS[source].objects.filter(pk__in=asked), "params")
+        .order_by()
+        .values_list("pk", flat=True)
+    }
 
 
 def explain_people(
@@ -121,6 +146,7 @@ def explain_people(
             past=past if is_asked else replace(past, handed={}),
             held=held,
             is_asked=is_asked,
+            is_readable=not isinstance(task.params, Misshapen),
         )
         found[pk] = explain_case(case, now), past
     return found

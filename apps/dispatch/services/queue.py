@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 
 from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
+from apps.common.shaped import is_object
 from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock, Task
 from apps.dispatch.rules.plan import ONCE, ONLY, ROTATE, Planned
@@ -163,7 +164,8 @@ _COLUMNS = {ONCE: _OF_TASK + _OF_POLICY, ROTATE: _OF_TASK + _OF_POLICY + _OF_RUL
 
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
-    """The active tasks of the executors that can be due within the frame, in no order."""
+    """The active tasks of the executors that can be due within the frame, in no order. Those whose
+    params cannot be read are nobody's."""
     found = []
     for source, model in TASK_MODELS.items():
         condition, bound = f"t.start_at >= %s AND {_not_used_up()}", frame.lower
@@ -172,7 +174,7 @@ def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Plan
         rows = fetch(
             f"SELECT {', '.join(f't.{name}' for name in _COLUMNS[source])} FROM {table(model)} t "
             f"WHERE t.executor_id IN ({placeholders(len(owners))}) AND t.status = %s "
-            f"AND t.start_at < %s AND {condition}",
+            f"AND t.start_at < %s AND {condition} AND {is_object('t.params')}",
             [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )
         found += [_planned(source, row) for row in rows]

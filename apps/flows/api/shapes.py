@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import masks_payload, unmask
-from apps.common.api.serializer_fields import Instant, JsonObject
+from apps.common.api.serializer_fields import Instant, JsonObject, StoredObject
 from apps.common.api.serializers import Answer
 from apps.common.masking import redact
 from apps.flows.models import Flow, FlowRun, FlowStep
@@ -122,7 +122,7 @@ class FlowRunOut(Answer):
 class FlowRunDetailOut(FlowRunOut, _WithDefinition):
     payload = (*FlowRunOut.payload, "params", *_WithDefinition.payload)
 
-    params = serializers.DictField()
+    params = StoredObject()
     definition = Definition()
     steps = FlowStepOut(many=True, source="in_order", help_text="In the order of the definition.")
 

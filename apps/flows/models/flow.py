@@ -7,14 +7,20 @@ from functools import cached_property
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
+from apps.common.messages import Message
+from apps.common.shaped import OBJECT, ShapedField
 from apps.flows.models.reach import are_within
-from apps.flows.rules.definition import Definition
+from apps.flows.rules.definition import Definition, is_readable
 from apps.jobs.models import Bounds, bounds_of
 from apps.journal.models import NamedQuerySet, NamedVersion, Source
 
 MAX_NAME = NamedVersion.MAX_NAME
 MAX_TITLE = 200
+DEFINITION = OBJECT._replace(
+    name=Message(gettext_noop("a definition")), check=is_readable, empty={"steps": []}
+)
 
 
 class FlowQuerySet(NamedQuerySet["Flow"]):
@@ -38,7 +44,7 @@ class Flow(NamedVersion):
     journal_source = Source.FLOW
 
     title = models.CharField(_("title"), max_length=MAX_TITLE, blank=True)
-    definition = models.JSONField(_("definition"))
+    definition = ShapedField(_("definition"), shape=DEFINITION)
 
     objects = FlowQuerySet.as_manager()
 

@@ -60,7 +60,11 @@ def are_within(definitions: Collection[Definition], bounds: Bounds) -> list[bool
         return [True] * len(definitions)
     sides = Sides.of(bounds)
     known = sides.executors_among({name for each in definitions for name in each.executors})
-    return [sides.has_types(each.types) and each.executors <= known for each in definitions]
+    # Nobody knows how far one reaches that cannot be read.
+    return [
+        bool(each.steps) and sides.has_types(each.types) and each.executors <= known
+        for each in definitions
+    ]
 
 
 def is_within(definition: Definition, bounds: Bounds) -> bool:

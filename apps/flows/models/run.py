@@ -11,8 +11,9 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField, References
+from apps.common.shaped import ShapedField
 from apps.dispatch.models import Executor
-from apps.flows.models.flow import MAX_NAME
+from apps.flows.models.flow import DEFINITION, MAX_NAME
 from apps.flows.models.reach import Sides
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Definition
@@ -63,7 +64,7 @@ class FlowRun(models.Model):
     id = models.BigIntegerField(_("number"), primary_key=True)
     flow = KeyField(_("flow"), max_length=MAX_NAME, blank=True)
     flow_version = models.PositiveIntegerField(_("version of the flow"), default=0)
-    definition = models.JSONField(_("definition"))
+    definition = ShapedField(_("definition"), shape=DEFINITION)
     params = models.JSONField(_("params"), default=dict)
     status = KeyField(
         _("status"), max_length=12, choices=Status.choices, default=Status.RUNNING.value

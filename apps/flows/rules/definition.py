@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from apps.common.errors import FieldError, PlatformError
@@ -108,7 +109,7 @@ class Step:
 
 
 class Definition:
-    """A definition without faults."""
+    """A definition that can be read; without steps where the stored one cannot be."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self.said = said
@@ -147,7 +148,7 @@ class Definition:
             level[step.name] = 1 + max((level[name] for name in step.needs), default=-1)
         return [
             [name for name, at in level.items() if at == place]
-            for place in range(1 + max(level.values()))
+            for place in range(1 + max(level.values(), default=-1))
         ]
 
 
@@ -165,6 +166,24 @@ def _in_order(steps: Sequence[Step]) -> list[Step]:
         for step in ready:
             del left[step.name]
     return found
+
+
+def is_readable(said: Mapping[str, Any]) -> bool:
+    """Whether all that reads definitions can read this one, whatever the limits were when it was
+    saved."""
+    return _is_readable(json.dumps(said))
+
+
+@lru_cache(maxsize=1000)
+def _is_readable(text: str) -> bool:
+    said = json.loads(text)
+    if any(_WHOLE.faults(said, field="")) or any(
+        fault for step in said["steps"] for fault in _faults_of_step(step, "")
+    ):
+        return False
+    return not any(_unknown(said["steps"], {step["name"] for step in said["steps"]})) and len(
+        Definition(said).steps
+    ) == len(said["steps"])
 
 
 # --- faults ---------------------------------------------------------------------------------------

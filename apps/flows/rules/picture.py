@@ -104,7 +104,7 @@ def picture(definition: Definition) -> Picture:
         for item, level in level_of.items()
         if not item.target
     }
-    bottom = max(middles[item] + item.height / 2 for item in level_of)
+    bottom = max((middles[item] + item.height / 2 for item in level_of), default=0.0)
     drawn = [
         _drawn(definition.steps[source], definition.steps[target], chain, level_of, middles, sizes)
         for (source, target), chain in zip(ways, chains, strict=True)
@@ -200,7 +200,7 @@ def _middles(columns: Sequence[Sequence[_Item]], before: _Ties) -> dict[_Item, f
         ]
         for item, room, at in zip(column, rooms, _ascending(wanted), strict=True):
             middles[item] = room + at
-    top = min(middle - item.height / 2 for item, middle in middles.items())
+    top = min((middle - item.height / 2 for item, middle in middles.items()), default=0.0)
     return {item: middle - top + MARGIN for item, middle in middles.items()}
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from apps.common.db import transactional
-from apps.common.errors import PlatformError
+from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.shaped import Misshapen
 from apps.common.texts import begin_of
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
@@ -64,6 +65,8 @@ class Advance(LockedRun):
         run = self.run
         if run.status not in (Status.SUCCEEDED, Status.CANCELLED):
             self._reopen()
+        if isinstance(run.definition, Misshapen) and run.status == Status.RUNNING:
+            raise Invalid(run.definition.why)
         if run.is_open:
             while self._end_steps() | self._begin_steps():
                 pass

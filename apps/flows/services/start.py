@@ -23,6 +23,7 @@ from apps.common.json_rules import check_json
 from apps.common.messages import Message as _
 from apps.common.readers import is_key
 from apps.common.rows import insert_rows
+from apps.common.shaped import Misshapen
 from apps.flows.models import MAX_KEY, MAX_NAME, MAX_TRACE, Flow, FlowRun, FlowStep, is_within
 from apps.flows.rules.definition import Definition
 from apps.flows.services.advance import Advance
@@ -124,6 +125,9 @@ def usable_flow(name: str, bounds: Bounds) -> Flow:
         message = _(
             "{flow} is retired; start another flow, or make a version of it.", flow=str(row)
         )
+        raise Invalid.field("flow", message)
+    if isinstance(row.definition, Misshapen):
+        message = _("The definition of {flow} cannot be read; make a version of it.", flow=str(row))
         raise Invalid.field("flow", message)
     return row
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.api.serializer_fields import Instant
+from apps.common.api.serializer_fields import Instant, StoredObject
 from apps.common.messages import wire_text
 from apps.jobs.api.shapes import JobOut
 from apps.jobs.services.outside import HELD, HELD_TIMES
@@ -21,7 +21,7 @@ _JSON = [_AT[name] for name in ("context", "checkpoint", "result")]
 class HeldOut(JobOut):
     attempt = serializers.IntegerField(source="attempts")
     lease_token = serializers.CharField(help_text="The right to report about this attempt.")
-    context = serializers.DictField()  # type: ignore[assignment]
+    context = StoredObject()  # type: ignore[assignment]
     checkpoint = serializers.JSONField(allow_null=True)
     sequence = serializers.IntegerField(help_text="Of the checkpoint; the next one is higher.")
     hard_end_at = Instant(help_text="When the attempt ends, unless a checkpoint or progress comes.")

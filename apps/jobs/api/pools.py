@@ -21,6 +21,7 @@ from apps.common.api.serializer_fields import (
     JsonObject,
     Name,
     Names,
+    StoredObject,
     Text,
 )
 from apps.common.api.serializers import Answer, StrictSerializer
@@ -154,7 +155,7 @@ class PoolItemOut(Answer):
     id = serializers.CharField(help_text="Of the job, a decimal string.")
     lease_token = serializers.CharField(source="token")
     score = ScoreOut()
-    context = serializers.DictField()  # type: ignore[assignment]
+    context = StoredObject()  # type: ignore[assignment]
     lease_until = Instant()
 
 

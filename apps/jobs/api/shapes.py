@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from rest_framework import serializers
 
-from apps.common.api.serializer_fields import Instant
+from apps.common.api.serializer_fields import Instant, StoredObject, StoredTexts
 from apps.common.api.serializers import Answer, UndoableOut
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.submission import TWIN
@@ -64,7 +64,7 @@ class ListedJobOut(JobOut):
 class JobDetailOut(ListedJobOut):
     payload = (*JobOut.payload, "context", "checkpoint")
 
-    context = serializers.DictField()  # type: ignore[assignment]
+    context = StoredObject()  # type: ignore[assignment]
     checkpoint = serializers.JSONField(allow_null=True)
     order_key = serializers.IntegerField(
         allow_null=True, help_text="The lowest of a type is held first. Null in the archive."
@@ -117,7 +117,7 @@ class EntryOut(Answer):
     wait_ms = serializers.IntegerField(allow_null=True)
     run_ms = serializers.IntegerField(allow_null=True)
     error = serializers.CharField()
-    data = serializers.DictField(allow_null=True)  # type: ignore[assignment]
+    data = StoredObject(allow_null=True)  # type: ignore[assignment]
 
 
 class LineOut(Answer):
@@ -158,8 +158,8 @@ class JobTypeOut(Answer):
     pool = serializers.BooleanField(help_text="Always unique, whatever unique says.")
     origin = serializers.ChoiceField(choices=JobType.Origin.choices)
     settle = serializers.ChoiceField(choices=JobType.Settle.choices)
-    stages = serializers.ListField(child=serializers.CharField())
-    params_schema = serializers.DictField()
+    stages = StoredTexts()
+    params_schema = StoredObject()
     weight = serializers.IntegerField()
     batch_limit = serializers.IntegerField()
     lease_seconds = serializers.IntegerField()
@@ -187,7 +187,7 @@ class JobTypeOut(Answer):
     )
     origin_grace_seconds = serializers.IntegerField()
     retention_days = serializers.IntegerField(allow_null=True)
-    allowed_hosts = serializers.ListField(child=serializers.CharField())
+    allowed_hosts = StoredTexts()
     paused = serializers.BooleanField()
     pause_reason = serializers.CharField()
     paused_until = Instant(allow_null=True)

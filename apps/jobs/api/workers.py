@@ -11,7 +11,15 @@ from apps.access.bindings import key_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.api.paging import KeysetPage, PageQuery
-from apps.common.api.serializer_fields import Boolean, Instant, Integer, Name, Names, Text
+from apps.common.api.serializer_fields import (
+    Boolean,
+    Instant,
+    Integer,
+    Name,
+    Names,
+    StoredTexts,
+    Text,
+)
 from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotFound
@@ -77,7 +85,7 @@ class WorkerOut(Answer):
     state = serializers.ChoiceField(choices=Worker.State.choices)
     quiet = serializers.BooleanField(source="is_quiet", help_text="It takes nothing new.")
     lost = serializers.BooleanField(help_text="It promised heartbeats, and they are overdue.")
-    types = serializers.ListField(child=serializers.CharField())
+    types = StoredTexts()
     running = serializers.IntegerField()
     capacity = serializers.IntegerField(help_text="How many jobs it can run at once.")
     version = serializers.CharField()

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField, References
+from apps.common.shaped import NUMBERS, ShapedField
 from apps.jobs.models.job_type import MAX_NAME
 
 
@@ -22,7 +23,7 @@ class Bucket(models.Model):
     type = KeyField(_("type"), max_length=MAX_NAME)
     client = KeyField(_("API key"), max_length=64, blank=True)
     worker = KeyField(_("worker"), max_length=160)
-    job_ids = models.JSONField(default=list)
+    job_ids = ShapedField(default=list, shape=NUMBERS)
     seen_at = models.DateTimeField(_("last call"))
 
     class Meta:

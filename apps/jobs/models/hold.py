@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.shaped import NUMBERS, ShapedField
 
 
 class Hold(models.Model):
@@ -20,7 +21,7 @@ class Hold(models.Model):
     request_id = KeyField(max_length=64)
     body_key = KeyField(max_length=32)
     token = KeyField(max_length=32)
-    job_ids = models.JSONField(default=list)
+    job_ids = ShapedField(default=list, shape=NUMBERS)
     # Always false; programs of the version before read and write it while an update is under way.
     is_alone = models.BooleanField(default=False)
     answer = models.JSONField(null=True)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.shaped import TEXTS, ShapedField, misshapen
 from apps.jobs.models.scope import JobScope
 from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
@@ -73,7 +74,7 @@ class JobType(Edited):
     title = models.CharField(_("title"), max_length=200, blank=True)
     handler = KeyField(_("handler"), max_length=MAX_NAME, blank=True)
     lane = KeyField(_("speed class"), max_length=8, choices=Lane.choices, default=Lane.FAST)
-    stages = models.JSONField(_("stages"), default=list, blank=True)
+    stages = ShapedField(_("stages"), default=list, blank=True, shape=TEXTS)
     params_schema = models.JSONField(_("schema of the context"), default=dict, blank=True)
     weight = models.PositiveIntegerField(_("weight"), default=1)
     batch_limit = models.PositiveIntegerField(_("jobs per hold"), default=100)
@@ -98,7 +99,7 @@ class JobType(Edited):
     limit_burst = models.PositiveIntegerField(_("burst per key"), null=True, blank=True)
     origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
     origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
-    allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
+    allowed_hosts = ShapedField(_("allowed hosts"), default=list, blank=True, shape=TEXTS)
     pool = models.BooleanField(_("pool"), default=False, db_default=False)
     unique = KeyField(_("unique"), max_length=8, choices=Unique.choices, default=Unique.ALLOW)
     settle = KeyField(_("settle"), max_length=8, choices=Settle.choices, default=Settle.BATCH)
@@ -141,7 +142,8 @@ class JobType(Edited):
 
     @property
     def snapshot(self) -> rules.TypeSnapshot:
-        """Its settings as rules read them."""
+        """Its settings as rules read them; it is paused while some cannot be read."""
+        odd = next((value for _field, value in misshapen(self)), None)
         return rules.TypeSnapshot(
             pk=self.pk,
             name=self.name,
@@ -179,9 +181,9 @@ class JobType(Edited):
             # A pool has one open job for each key.
             unique=rules.ALWAYS if self.pool else self.unique,
             settle=self.settle,
-            paused=self.paused,
-            pause_reason=self.pause_reason,
-            paused_until=self.paused_until,
+            paused=self.paused or odd is not None,
+            pause_reason=odd.why if odd else self.pause_reason,
+            paused_until=None if odd else self.paused_until,
             paused_at=self.paused_at,
             paused_by=self.paused_by,
             breaker=BreakerPolicy(

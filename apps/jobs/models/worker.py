@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.common.fields import KeyField
+from apps.common.shaped import COUNTS, TEXTS, ShapedField
 
 
 class Worker(models.Model):
@@ -37,10 +38,10 @@ class Worker(models.Model):
     pid = models.PositiveIntegerField(_("process"), default=0)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices, default=Kind.CELERY)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.ACTIVE)
-    lanes = models.JSONField(_("speed classes"), default=list)
-    types = models.JSONField(_("types"), default=list)
+    lanes = ShapedField(_("speed classes"), default=list, shape=TEXTS)
+    types = ShapedField(_("types"), default=list, shape=TEXTS)
     capacity = models.PositiveIntegerField(_("capacity"), default=1)
-    drains = models.JSONField(_("worker loops"), default=dict)
+    drains = ShapedField(_("worker loops"), default=dict, shape=COUNTS)
     running = models.PositiveIntegerField(_("running"), default=0)
     promises_beats = models.BooleanField(_("sends heartbeats"), default=True, db_default=True)
     is_quiet = models.BooleanField(_("takes nothing new"), default=False, db_default=False)

@@ -16,6 +16,7 @@ from django.db import connection, models
 
 from apps.common.db import fetch, instant, table
 from apps.common.readers import is_key
+from apps.common.shaped import ShapedField
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import MAX_NAME
@@ -28,7 +29,15 @@ _READ: Mapping[type[models.Field[Any, Any]], Callable[[Any], Any]] = {
     models.DateTimeField: instant,
     models.JSONField: json.loads,
 }
-_COLUMNS = {str(field.column): _READ.get(type(field)) for field in JobType._meta.concrete_fields}
+
+
+def _reader(field: Any) -> Callable[[Any], Any] | None:
+    if isinstance(field, ShapedField):
+        return lambda text: field.shaped(json.loads(text))
+    return _READ.get(type(field))
+
+
+_COLUMNS = {str(field.column): _reader(field) for field in JobType._meta.concrete_fields}
 
 
 def is_closed(name: str) -> bool:

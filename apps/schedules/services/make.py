@@ -21,6 +21,7 @@ from apps.common.errors import Invalid, PlatformError
 from apps.common.masking import kept
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
+from apps.common.shaped import stored
 from apps.common.texts import begin_of
 from apps.dispatch.rules.recurrence import occurrence_of
 from apps.jobs.models import Job
@@ -65,7 +66,7 @@ class _Run:
         return Submission(
             type=self.schedule.job_type,
             key=self.schedule.key_of(self.occurrence),
-            context=kept(self.schedule.context),
+            context=kept(stored(self.schedule.context)),
             run_at=self.at,
             priority=self.schedule.priority,
             max_attempts=self.schedule.max_attempts,

@@ -13,6 +13,7 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.masking import kept
 from apps.common.messages import Message as _
+from apps.common.shaped import stored
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit import submit
 from apps.journal.services.edit import Revision, record_edit
@@ -178,7 +179,7 @@ def run_now(
     current = _live_revision(schedule).row
     made = submit(
         current.job_type,
-        kept(current.context),
+        kept(stored(current.context)),
         # Not the key of any occurrence, nor of another run by hand.
         key=f"{current.subject}@{now.timestamp():.6f}",
         priority=current.priority,

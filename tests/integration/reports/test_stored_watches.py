@@ -10,7 +10,7 @@ from django.core.checks import Tags, run_checks
 from django.core.checks.registry import registry
 
 from apps.common.messages import Message
-from apps.dispatch.models import Template
+from apps.dispatch.models import RotateTask, Template
 from apps.jobs.models import JobType
 from apps.reports.services import fact_sheet
 from apps.reports.watches import stored
@@ -36,7 +36,9 @@ def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
 ) -> None:
     def warned() -> dict[str, str]:
         found = run_checks(databases=["default"])
-        return {str(each.id): f"{each.msg} {each.hint}" for each in found if each.id in keys}
+        return {
+            str(each.id): f"{each.msg} {each.hint}" for each in reversed(found) if each.id in keys
+        }
 
     keys = {each.key for each in stored.STORED}
     factories.job_type("mail", retention_days=30)
@@ -48,6 +50,10 @@ def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
     JobType.objects.update(name="../mail", params_schema=schema)
     Template.objects.update(name="photo/check", schema=schema)
     settings.JOB_ARCHIVE_AFTER = 31 * DAY
+    # What somebody has written by SQL.
+    factories.rotation(factories.user())
+    RotateTask.objects.update(rule="daily")
+    JobType.objects.update(stages=[5])
 
     texts = warned()
 
@@ -63,6 +69,11 @@ def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
             "dispatch.W001",
             "The template photo/check cannot be addressed",
             "Make a template of another",
+        ),
+        (
+            "stored.W001",
+            "Check the till cannot be read: rule. 'daily' names no kind",
+            "open its page",
         ),
         ("dispatch.W002", f"No params fit the template photo/check v1. {why}", "Save the template"),
     ):
