@@ -3,6 +3,7 @@ whose edits it records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -120,6 +121,11 @@ class NamedQuerySet(models.QuerySet[NamedT]):
     def oldest(self) -> Self:
         """The oldest version of every name: it gives the name a stable position in lists."""
         return self.filter(~self._others("version__lt"))
+
+    def in_place_of(self, rows: Sequence[NamedT]) -> list[NamedT | None]:
+        """The row of the name of each of these, in their order; None where there is none."""
+        named = {row.name: row for row in self.filter(name__in=[row.name for row in rows])}
+        return [named.get(row.name) for row in rows]
 
     def marked(self) -> Self:
         """The rows, each with whether it `is_newest`."""

@@ -48,20 +48,15 @@ class TemplatesView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        rows = page.rows(Template.objects.oldest().only("name"), _newest)
+        rows = page.rows(
+            Template.objects.oldest().only("name"), Template.objects.newest().in_place_of
+        )
         return JsonAnswer(page.answer([TemplateOut.of(row) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(**body, actor=actor_of(request), new=True)
         return JsonAnswer(TemplateOut.of(template), status=201)
-
-
-def _newest(rows: list[Template]) -> list[Template | None]:
-    """The newest version of each; None of a template that was deleted since the first look."""
-    names = [row.name for row in rows]
-    newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
-    return [newest.get(name) for name in names]
 
 
 class TemplateView(ApiView):

@@ -14,14 +14,19 @@ from django.test.utils import CaptureQueriesContext
 from apps.common.api import paging
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services.templates import put_template
+from apps.flows.models import Flow
 from apps.jobs.models import Job, JobType
 from apps.schedules.models import Schedule
-from tests import callback, factories
-from tests.integration.api.contract import ContractClient, mistakes, pages
+from tests import callback, factories, flow_pages
+from tests.flows import job, wait
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
+from tests.jobs import job_type
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 Adder = Callable[[int], None]
+# Needs nothing else.
+FLOW = {"steps": [wait("w")]}
 
 
 def repeated(make: Callable[[], Any]) -> Adder:
@@ -68,6 +73,7 @@ def end_dispatch(number: str) -> None:
 add_executors = numbered(Executor, lambda number: factories.user(f"uid_{number}"))
 add_templates = numbered(Template, lambda number: factories.template(f"template-{number}"))
 add_types = numbered(JobType, lambda number: factories.job_type(f"type-{number}"))
+add_flows = numbered(Flow, lambda number: flow_pages.made(f"flow-{number}", FLOW))
 add_dispatches = numbered(Dispatch, end_dispatch)
 LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/executors/": (add_executors, "name"),
@@ -78,6 +84,7 @@ LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/jobs/": (repeated(factories.job), "id"),
     "/api/v1/job-types/": (add_types, "name"),
     "/api/v1/schedules/": (repeated(factories.schedule), "id"),
+    "/api/v1/flows/": (add_flows, "name"),
 }
 EVERY_LIST = pytest.mark.parametrize("path", LISTS)
 
@@ -129,6 +136,7 @@ LARGE: dict[str, tuple[Any, str]] = {
     "/api/v1/jobs/": (Job, "result"),
     "/api/v1/job-types/": (JobType, "params_schema"),
     "/api/v1/schedules/": (Schedule, "context"),
+    "/api/v1/flows/": (Flow, "definition"),
 }
 
 
@@ -145,12 +153,47 @@ def test_page_of_large_rows_is_shorter_and_the_next_goes_on(
     # 19 rows of short texts, each looked at for secrets, took 4 s.
     large += [(["a="] * 1_900, [2, 2, 1]), ([1] * 2_200, [2, 2, 1])]
     for value, sizes in large:
-        model._base_manager.update(**{column: {"description": value, "more": [["and"], 1]}})
+        content: Any = {"description": value, "more": [["and"], 1]}
+        if model is Flow:
+            content = {"steps": [job("a", context=content)]}
+        model._base_manager.update(**{column: content})
 
         walked = [keys(path, answer) for answer in pages(api, path, limit=100)]
 
         assert [len(page) for page in walked] == sizes
         assert [key for page in walked for key in page] == at_first
+
+
+def test_nothing_is_left_out_that_gets_another_version_meanwhile(api: ContractClient) -> None:
+    """A flow that was saved during the walk went to the begin of the list."""
+    saves: dict[str, Callable[[str, str], Any]] = {
+        "/api/v1/templates/": lambda name, text: factories.template(
+            name, {"type": "object", "description": text}
+        ),
+        "/api/v1/flows/": lambda name, text: flow_pages.made(name, FLOW, title=text),
+    }
+    for path, save in saves.items():
+        LISTS[path][0](5)
+        at_first = keys(path, api.get(path))
+        walked: list[Any] = []
+        for answer in pages(api, path, limit=2):
+            walked += keys(path, answer)
+            save(at_first[-1], f"after {len(walked)}")
+        assert walked == at_first
+
+
+def test_bound_key_sees_its_flows_on_every_page(api_for: ApiFor) -> None:
+    """It read the definitions of all flows, whatever the page was."""
+    job_type("mail")
+    job_type("other")
+    for number in range(6):
+        name = "other" if number % 2 else "mail"
+        flow_pages.made(f"flow-{number}", {"steps": [job("a", type=name)]})
+    bound = api_for(scopes=["read"], job_types=["mail"])
+
+    walked = [keys("/api/v1/flows/", page) for page in pages(bound, "/api/v1/flows/", limit=2)]
+
+    assert walked == [["flow-4"], ["flow-2"], ["flow-0"]]
 
 
 def test_page_of_templates_goes_by_their_newest_versions(
