@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 from apps.access import services as access
 from taskplatform import sdk
 from taskplatform.demo.company import ACTOR
+from taskplatform.supervisor import STOP_SIGNALS, end_with_parent, on_stop
 
 STOP_SECONDS = 40
 
@@ -36,6 +38,7 @@ class Outside:
             cwd=self.folder,
             env={**os.environ, "KEY": self.key},
             start_new_session=True,
+            preexec_fn=end_with_parent(os.getpid()),
         )
 
     def kill(self, name: str) -> None:
@@ -58,12 +61,28 @@ class Outside:
                 process.wait()
 
 
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupted_by_stops() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    on_stop(_interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @contextmanager
 def outside(program: str, **terms: Any) -> Iterator[Outside]:
     """A folder with a program of the demo, of which processes can be started; in the end these are
-    stopped, and their key, which has these terms, is revoked."""
-    client, key = access.create_client(actor=ACTOR, **terms)
-    with TemporaryDirectory() as name:
+    stopped, and their key, which has these terms, is revoked; also after SIGTERM and when the
+    terminal is closed."""
+    with _interrupted_by_stops(), TemporaryDirectory() as name:
+        client, key = access.create_client(actor=ACTOR, **terms)
         there = Outside(Path(name), key)
         shutil.copy(str(sdk.__file__), there.folder / "sdk.py")
         shutil.copy(Path(__file__).with_name(program), there.folder / "program.py")
