@@ -1791,10 +1791,10 @@ class Worker:
 
     def _beat(self) -> None:
         """The thread of the signs of life."""
-        executor, resume_at = self._executor, -math.inf
+        executor, failed_at, resume_at = self._executor, -math.inf, -math.inf
         while True:
             with executor.lock:
-                while not executor.ended and (wait := self._next_beat(resume_at)) > 0:
+                while not executor.ended and (wait := self._next_beat(failed_at, resume_at)) > 0:
                     executor.beats.wait(wait)
                 if executor.ended:
                     return
@@ -1804,14 +1804,22 @@ class Worker:
                     self._beat_worker()
             except Exception as error:  # noqa: BLE001 - this thread must not end
                 pause = _random.uniform(*_REFUSED_PAUSE)
+                failed_at = time.monotonic()
                 if isinstance(error, Unavailable):
-                    pause = error.retry_after
+                    pause, failed_at = error.retry_after, math.inf
                 resume_at = time.monotonic() + pause
                 logger.warning("%s gives no sign of life for %.1f s: %r", self.name, pause, error)
 
-    def _next_beat(self, resume_at: float) -> float:
-        due = [job._beat_at for job in self._executor.held.values()]
-        return max(min([self._beat_at, *due]), resume_at) - time.monotonic()
+    def _next_beat(self, failed_at: float, resume_at: float) -> float:
+        """The seconds to the next one. After a failure that is no refusal for ever, such as that of
+        a proxy in place of the server, it comes soon enough to lose no lease."""
+        held = [*self._executor.held.values()]
+        for job in held:
+            since = max(failed_at, job._came_at)
+            if job._lease_end > since:
+                resume_at = min(resume_at, since + max(1.0, (job._lease_end - since) / 4))
+        due = min([self._beat_at, *(job._beat_at for job in held)])
+        return max(due, resume_at) - time.monotonic()
 
     def _beat_worker(self) -> None:
         with self._executor.lock:
