@@ -18,8 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm
 
 from apps.access.models import Limited
-from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import time_column, translate
+from apps.alerts.models import ReportPlan
+from apps.common.admin.conflict import ConflictPage, SeenForm
+from apps.common.admin.display import shown_text, time_column, translate
 from apps.common.admin.pages import Panel
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
@@ -117,7 +118,7 @@ User._meta.verbose_name, User._meta.verbose_name_plural = _("account"), _("accou
 Group.add_to_class("__str__", lambda role: title_of(role.name))
 
 
-class _PeopleAdmin(PlatformModelAdmin):
+class _PeopleAdmin(ConflictPage):
     """The base of accounts and roles. The page before a deletion does not list rows of many-to-many
     tables: they have no names."""
 
@@ -147,10 +148,14 @@ def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
 _TIMES = ("shown_last_login", "shown_date_joined")
 
 
+class AccountForm(SeenForm, UserChangeForm):  # type: ignore[misc]
+    """It takes back nothing that somebody has changed meanwhile, such as closed the account."""
+
+
 class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
 
-    form = UserChangeForm
+    form = AccountForm
     add_form = NewAccountForm
     add_form_template = "admin/new_account.html"
     change_password_form = AdminPasswordChangeForm
@@ -214,6 +219,13 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
             return fields
         return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        found, *rest = super().get_deleted_objects(objs, request)
+        plans = ReportPlan.objects.filter(owner__in=objs).not_deleted().order_by("pk")
+        stays = gettext("The report “%(plan)s” stays, but is not sent until somebody else saves it")
+        lines = [shown_text(stays % {"plan": plan.title}) for plan in plans]
+        return ([*found, lines] if lines else found, *rest)
+
     # --- a new account --------------------------------------------------------------------------
     def save_model(self, request: Any, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -257,6 +269,8 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
     """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
     out permissions."""
 
+    form = SeenForm
+    fields = ("name", "permissions")
     list_display = ("__str__",)
     list_mobile = (("__str__",), ())
     search_help_text = _("Part of a name")

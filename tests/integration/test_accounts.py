@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from apps.common import clock
 from apps.dispatch.models import OperatorScope
-from tests import factories
+from tests import alerts, factories
 from tests.pages import form_of, text_of
 
 PASSWORD = "correct horse battery"
@@ -61,10 +63,9 @@ def test_staff_who_may_edit_groups_cannot_raise_their_own(client: Client, db: No
     clerk_of(client, "^$").groups.add(group)
     more = Permission.objects.get(codename="change_oncetask").pk
 
-    answer = client.post(
-        reverse("admin:auth_group_change", args=[group.pk]),
-        {"name": "office", "permissions": [more], "_save": "Save"},
-    )
+    url = reverse("admin:auth_group_change", args=[group.pk])
+    form = form_of(client.get(url), "name")
+    answer = client.post(url, {**form, "name": "office", "permissions": [more], "_save": "Save"})
 
     assert answer.status_code == 302
     group.refresh_from_db()
@@ -108,3 +109,67 @@ def test_staff_who_may_edit_accounts_cannot_take_over_that_of_a_superuser(
     assert root.check_password(PASSWORD)
     own = client.get(f"/admin/auth/user/{clerk.pk}/change/")
     assert own.status_code == 200
+
+
+# --- two who edit one row -------------------------------------------------------------------------
+@pytest.mark.both
+def test_form_of_an_account_takes_back_no_later_change(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """An old tab in which somebody corrected an address opened a closed account again, and gave
+    back the roles that had been taken."""
+    for name, change in {
+        "closed": lambda row: User.objects.filter(pk=row.pk).update(is_active=False),
+        "role taken": lambda row: row.groups.clear(),
+        "role given": lambda row: row.groups.add(Group.objects.get(name="configurer")),
+        "renamed": lambda row: User.objects.filter(pk=row.pk).update(first_name="Vera"),
+    }.items():
+        with subtests.test(change=name):
+            row = User.objects.create_user(name.replace(" ", "-"), is_staff=True)
+            row.groups.add(Group.objects.get(name="operator"))
+            url = reverse("admin:auth_user_change", args=[row.pk])
+            form = form_of(admin_client.get(url), "username")
+            change(row)
+            before = User.objects.filter(pk=row.pk).values().get(), [*row.groups.all()]
+
+            answer = admin_client.post(url, {**form, "email": "v@example.com", "_save": "Save"})
+
+            assert answer.status_code == 409
+            assert "v@example.com" in text_of(answer)
+            assert (User.objects.filter(pk=row.pk).values().get(), [*row.groups.all()]) == before
+
+
+@pytest.mark.both
+def test_form_of_a_role_takes_back_no_later_change(admin_client: Client) -> None:
+    role = Group.objects.create(name="clerks")
+    url = reverse("admin:auth_group_change", args=[role.pk])
+    form = form_of(admin_client.get(url), "name")
+    role.permissions.add(Permission.objects.get(codename="view_job"))
+
+    answer = admin_client.post(url, {**form, "name": "office", "_save": "Save"})
+
+    assert answer.status_code == 409
+    assert [*role.permissions.values_list("codename", flat=True)] == ["view_job"]
+
+
+def test_sign_in_meanwhile_is_no_change(admin_client: Client) -> None:
+    row = User.objects.create_user("vera")
+    url = reverse("admin:auth_user_change", args=[row.pk])
+    form = form_of(admin_client.get(url), "username")
+    row.set_password(PASSWORD)
+    row.last_login = clock.now()
+    row.save()
+
+    answer = admin_client.post(url, {**form, "email": "v@example.com", "_save": "Save"})
+
+    assert answer.status_code == 302
+    row.refresh_from_db()
+    assert (row.email, row.check_password(PASSWORD)) == ("v@example.com", True)
+
+
+def test_page_before_a_deletion_names_the_reports_that_stop(admin_client: Client) -> None:
+    vera = User.objects.create_user("vera")
+    alerts.report_plan(vera, "Every <i>morning</i>")
+    page = admin_client.get(reverse("admin:auth_user_delete", args=[vera.pk]))
+
+    assert "The report “Every <i>morning</i>” stays, but is not sent" in text_of(page)

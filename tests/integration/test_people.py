@@ -92,7 +92,9 @@ def test_change_of_a_role_is_told(admin_client: Client) -> None:
     permission = Permission.objects.get(codename="change_oncetask")
     url = reverse("admin:auth_group_change", args=[group.pk])
 
-    admin_client.post(url, {"name": "clerks", "permissions": [permission.pk], "_save": "Save"})
+    form = form_of(admin_client.get(url), "name")
+    typed = {"name": "clerks", "permissions": [permission.pk], "_save": "Save"}
+    admin_client.post(url, {**form, **typed})
     admin_client.post(reverse("admin:auth_group_delete", args=[group.pk]), {"post": "yes"})
 
     assert entries() == [

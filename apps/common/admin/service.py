@@ -5,9 +5,7 @@ A form carries the version of the row that it was filled from, and never overwri
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -15,20 +13,17 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.forms.utils import ErrorDict
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.choices import flatten_choices
-from django.utils.text import capfirst
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from apps.common import ids, sent_forms
 from apps.common.admin.actions import actor_of, offer_undo
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
-from apps.common.admin.durations import DurationField, take_durations, written
+from apps.common.admin.conflict import ConflictPage, changed_words
+from apps.common.admin.display import translate
+from apps.common.admin.durations import take_durations
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
-from apps.common.masking import redact
 from apps.common.sent_forms import SentBefore
 
 MAX_SHOWN = 500
@@ -145,15 +140,6 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         return {name: known[name] for name in names}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A field whose value differs between the form and the row."""
-
-    label: str
-    yours: str
-    current: str
-
-
 class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
     """Removes Django's transaction around a whole page: services have short transactions of their
     own, which they repeat after a deadlock."""
@@ -171,7 +157,7 @@ class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
         return self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
 
 
-class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
+class ServiceModelAdmin(ConflictPage, PlatformModelAdmin, ServicesOwnTransactions):
     """Every write goes through the services that a subclass calls in `create`, `update`, `remove`.
 
     They get only what was changed and write the journal in their transaction, so Django's own log
@@ -198,10 +184,6 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def current(self, obj: Any) -> Any:
         """The row as it is now, None when it is gone."""
         return self.model._default_manager.filter(pk=obj.pk).first()
-
-    def changed_by(self, row: Any) -> str:
-        """The person who changed the row last, for the conflict page."""
-        return getattr(row, "updated_by", "") or gettext("Somebody else")
 
     def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
         """Delete the row by a service."""
@@ -303,29 +285,6 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
             return HttpResponseRedirect(self.change_url(obj.pk))
         return response
 
-    # --- changed meanwhile ------------------------------------------------------------------------
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        form = context["adminform"].form
-        if form.newer is not None:
-            return self._conflict_page(request, form)
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def _conflict_page(self, request: HttpRequest, form: ServiceForm) -> HttpResponse:
-        changed_at = getattr(form.newer, "updated_at", None)
-        return self.page(
-            request,
-            "admin/conflict.html",
-            status=409,
-            title=_("Changed meanwhile"),
-            subtitle=str(form.newer),
-            changed_by=shown_actor(self.changed_by(form.newer)),
-            changed_at=None if changed_at is None else plain_time(changed_at),
-            differences=differences(form),
-            url=self.change_url(form.newer.pk),
-        )
-
     # --- deleting ---------------------------------------------------------------------------------
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
@@ -345,57 +304,3 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         except PlatformError as refusal:
             self.message_user(request, translate(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(object_id))
-
-
-def differences(form: ServiceForm) -> list[Difference]:
-    """The fields whose typed value is not the one the row has now."""
-    return [
-        Difference(
-            label=capfirst(_label(form, name)),
-            yours=_shown(form.fields.get(name), value),
-            current=_shown(form.fields.get(name), getattr(form.newer, name, None)),
-        )
-        for name, value in form.changes.items()
-    ]
-
-
-def changed_words(form: ServiceForm, before: Mapping[str, Any]) -> str:
-    """`Priority 0 → 50.`: the fields that were changed, but for JSON."""
-    one = gettext("%(field)s %(old)s → %(new)s.")
-    return " ".join(
-        one
-        % {
-            "field": capfirst(_label(form, name)),
-            "old": _shown(form.fields[name], before.get(name)) or "–",
-            "new": _shown(form.fields[name], value) or "–",
-        }
-        for name, value in form.changes.items()
-        if not isinstance(value, dict | list)
-    )
-
-
-def _label(form: ServiceForm, name: str) -> str:
-    if name in form.fields:
-        return str(form.fields[name].label or name)
-    return str(form.instance._meta.get_field(name).verbose_name)
-
-
-def _shown(field: forms.Field | None, value: Any) -> str:
-    """A value of a form field as a person would say it."""
-    if value is None:
-        return ""
-    if isinstance(getattr(field, "widget", None), forms.PasswordInput):
-        # Typed, and never shown.
-        return "…"
-    if isinstance(value, bool):
-        return gettext("yes") if value else gettext("no")
-    if isinstance(value, dict | list):
-        return shown_text(json.dumps(redact(value), ensure_ascii=False), limit=MAX_SHOWN)
-    if isinstance(value, datetime):
-        return plain_time(value)
-    if isinstance(field, DurationField):
-        return written(value)
-    if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
-        choices: Any = field.choices
-        value = dict(flatten_choices(choices)).get(value, value)
-    return shown_text(redact(str(value)), limit=MAX_SHOWN)
