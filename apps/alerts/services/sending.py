@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -118,7 +119,9 @@ def sending(delivery: Delivery, *, attempt: int, is_last: bool) -> Steps:
         next_at=next_at if outcome == RETRY else None,
         ended_at=None if outcome == RETRY else clock.now(),
     )
-    delivery.refresh_from_db(fields=["state", "code", "answer"])
+    with suppress(Delivery.DoesNotExist):
+        # Its channel may have been deleted during the call.
+        delivery.refresh_from_db(fields=["state", "code", "answer"])
     return Verdict(outcome, text, wait)
 
 

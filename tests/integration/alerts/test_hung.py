@@ -242,6 +242,31 @@ def test_page_of_a_channel_says_that_its_server_is_silent(
     assert "has not answered" not in text_of(client.get(page))
 
 
+@pytest.mark.both
+@pytest.mark.parametrize("hangs", [True, False])
+def test_channel_that_is_deleted_during_a_call_breaks_nothing(
+    line: Line, monkeypatch: pytest.MonkeyPatch, caplog: Any, hangs: bool
+) -> None:
+    line.hangs = hangs
+    to, good = channel(), channel("good")
+    rows = [made(to), made(good)]
+    line.frozen.advance(seconds=60)
+
+    message_of = sending._message_of
+
+    def deleted(delivery: Delivery) -> Any:
+        found = message_of(delivery)
+        if delivery == rows[0]:
+            to.delete()
+        return found
+
+    monkeypatch.setattr(sending, "_message_of", deleted)
+    sweeps.deliver()
+
+    assert sorted(line.calls) == sorted(str(each.pk) for each in rows)
+    assert "failed; the others go on" not in caplog.text
+
+
 # --- mail -----------------------------------------------------------------------------------------
 def drips(line: Callable[[], bytes]) -> type[socketserver.StreamRequestHandler]:
     class Drip(socketserver.StreamRequestHandler):
