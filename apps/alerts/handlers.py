@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.alerts.channels.contract import FAIL, RETRY, WAIT
 from apps.alerts.models import Delivery
-from apps.alerts.services import report_runs, sending
+from apps.alerts.services import report_runs, sending, silence
 from apps.alerts.services.notify import REPORT_SETTINGS, REPORT_TYPE, TYPE, TYPE_SETTINGS
 from apps.alerts.services.sending import AT_MOST, send
 from apps.common.errors import PlatformError
@@ -26,11 +26,14 @@ def deliver(context: Any, ctx: Context) -> Any:
         raise Fail(sending.GONE)
     if delivery.state == Delivery.State.SENT:
         return {"code": delivery.code}
+    if delivery.state == Delivery.State.FAILED and ctx.attempt > 1:
+        # By the sweep: what a worker ends, ends the job, and a retry by a person begins anew.
+        raise Fail(delivery.answer or sending.NOT_TAKEN)
     verdict = send(delivery, attempt=ctx.attempt, is_last=ctx.attempt >= ctx.max_attempts)
     if verdict is None:
         raise Retry(AT_MOST, sending.BEING_SENT)
     if verdict.outcome == WAIT:
-        raise Later(verdict.wait or 1.0)
+        raise Later(verdict.wait or silence.A_ROUND)
     if verdict.outcome == RETRY:
         raise Retry(verdict.wait, verdict.text or sending.NOT_TAKEN, is_asked=True)
     if verdict.outcome == FAIL:

@@ -78,11 +78,13 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     raise AssertionError("unreachable")
 
 
-def sending(delivery: Delivery, *, attempt: int, is_last: bool) -> Steps:
+def sending(delivery: Delivery, *, attempt: int, is_last: bool, asks: bool = False) -> Steps:
     """The steps of `send`: yields the call of the server, which needs no database, and is sent its
-    answer."""
-    if delivery.event not in _NEVER_WAIT and (until := silence.waits_until(delivery.channel_id)):
-        return _put_off(delivery, until)
+    answer. `asks`: also a server that has not answered lately."""
+    if delivery.event not in _NEVER_WAIT:
+        later = silence.waits_until(delivery.channel_id, asks=asks)
+        if later is not None:
+            return _put_off(delivery, later)
     until = _take(delivery)
     if until is None:
         return None
@@ -136,7 +138,8 @@ def _put_off(delivery: Delivery, until: datetime) -> Verdict:
         waiting.update(**failed, next_at=None)
         return Verdict(FAIL, TOO_LATE)
     waiting.update(next_at=until)
-    return Verdict(WAIT, wait=(until - now).total_seconds())
+    # The sweep asks first.
+    return Verdict(WAIT, wait=(max(until, now) + silence.A_ROUND - now).total_seconds())
 
 
 def _in(seconds: float) -> datetime:

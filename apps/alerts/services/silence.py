@@ -1,7 +1,8 @@
 """Channels whose servers take a connection and do not answer: each call costs a worker ten seconds.
 
-One message at a time asks such a server again, after waits that grow; the others wait for that, so
-that those to other channels have the workers.
+One message at a time asks such a server again, after waits that grow; the others wait for that. The
+sweep asks, which calls many servers side by side, so that messages to other channels have the
+workers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ LONG = timedelta(seconds=3)
 SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=2)
 # Whoever asks the server again has an answer, or none, by then.
 _ONE_CALL = timedelta(seconds=40)
+# Workers ask themselves what no sweep has asked for so long after its time: there may be no beat.
+_NO_SWEEP = timedelta(minutes=1)
+# Then they look again: the sweep comes as often.
+A_ROUND = timedelta(seconds=15)
 SILENT = _(
     "Its server has not answered since {at}. One message at a time asks it again, every two "
     "minutes at last; the others wait for that."
@@ -33,13 +38,15 @@ def said_of(channel: Channel) -> str:
 
 
 @repeatable
-def waits_until(channel: int) -> datetime | None:
-    """Until when a message to the channel waits; None if it is sent now."""
+def waits_until(channel: int, *, asks: bool) -> datetime | None:
+    """Until when a message to the channel waits; None if it is sent now. `asks`: by the sweep."""
     now = clock.now()
     rows = Channel.objects.filter(pk=channel)
     until = rows.values_list("silent_until", flat=True).first()
     if until is None or until > now:
         return until
+    if not asks and now < until + _NO_SWEEP:
+        return now
     # The first of those that have waited for it asks it again.
     soon = now + _ONE_CALL
     return None if rows.filter(silent_until=until).update(silent_until=soon) else soon

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from apps.alerts.models import Delivery, Event
 from apps.alerts.services import report_runs
@@ -32,8 +32,11 @@ def send_waiting(*, until: datetime) -> int:
     """
     now = clock.now()
     report_runs.begin_late(now - LONGEST, now - WAITS)
-    rows = overdue(now - WAITS).select_related("channel").order_by("tries", "created_at")
-    # News do not wait for the next tries of what nobody takes.
+    # Servers that do not answer are asked again here, and not by workers.
+    rows = overdue(now - WAITS) | overdue(now).filter(channel__silent_until__lte=now)
+    # News do not wait for the next tries of what nobody takes, nor for servers that are silent.
+    order = (F("channel__silent_until").asc(nulls_first=True), "tries", "created_at")
+    rows = rows.select_related("channel").order_by(*order)
     return send_each(rows[:_AT_ONCE], _steps_of, until=until)
 
 
@@ -52,7 +55,7 @@ def _steps_of(delivery: Delivery) -> Steps | None:
         _end(delivery, why)
         return None
     attempt = delivery.tries + 1
-    return sending(delivery, attempt=attempt, is_last=attempt >= most)
+    return sending(delivery, attempt=attempt, is_last=attempt >= most, asks=True)
 
 
 def _why_not(delivery: Delivery, most: int) -> Message | None:

@@ -18,7 +18,7 @@ from apps.alerts import sweeps
 from apps.alerts.channels.contract import OK, RETRY, Answer, Verdict
 from apps.alerts.handlers import deliver, send_report
 from apps.alerts.models import Channel, Delivery
-from apps.alerts.services import mailing, notify, report_runs, sending, settings, silence
+from apps.alerts.services import mailing, notify, report_runs, sending, settings, silence, waiting
 from apps.common import clock
 from apps.jobs.handlers import Fail, Later, Retry
 from tests.alerts import Attempt, Receiver, address, channel, report_plan, use_mail_server
@@ -134,21 +134,39 @@ def put_off(delivery: Delivery, attempt: int = 1) -> timedelta:
 
 
 @pytest.mark.both
-def test_one_message_asks_a_silent_server_again_and_the_others_wait_for_it(
+def test_sweep_asks_a_silent_server_again_by_one_message_and_no_worker_does(
     frozen_clock: FrozenClock, line: Line
 ) -> None:
     to = channel()
-    first, second, third = (made(to) for _ in range(3))
+    first, second, third = rows = [made(to) for _ in range(3)]
     with pytest.raises(Retry, match="no answer"):
         deliver({"delivery": first.pk}, Attempt())
-
-    assert [put_off(each) for each in (second, third)] == [timedelta(seconds=10)] * 2
+    # Until 10 s after the call, and a round of the sweep later.
+    assert [put_off(each) for each in (second, third)] == [timedelta(seconds=25)] * 2
     frozen_clock.advance(seconds=10)
-    line.hangs = False
-    deliver({"delivery": second.pk}, Attempt())
-    deliver({"delivery": third.pk}, Attempt())
+    assert put_off(second) == timedelta(seconds=15)
+    sweeps.deliver()
+    assert line.calls == [str(first.pk), str(second.pk)]
 
-    assert line.calls == [str(each.pk) for each in (first, second, third)]
+    line.hangs = False
+    frozen_clock.advance(seconds=30)
+    assert sweeps.deliver() == 3
+
+    assert sorted(line.calls[2:]) == sorted(str(each.pk) for each in rows)
+    assert [deliver({"delivery": each.pk}, Attempt()) for each in rows] == [{"code": 200}] * 3
+
+
+def test_worker_asks_where_no_sweep_does(frozen_clock: FrozenClock, line: Line) -> None:
+    to = channel()
+    first, second = made(to), made(to)
+    with pytest.raises(Retry):
+        deliver({"delivery": first.pk}, Attempt())
+    frozen_clock.advance(seconds=69)
+    put_off(second)
+    frozen_clock.advance(seconds=1)
+    line.hangs = False
+
+    assert deliver({"delivery": second.pk}, Attempt()) == {"code": 200}
 
 
 def test_while_one_asks_again_nobody_else_does(
@@ -158,19 +176,20 @@ def test_while_one_asks_again_nobody_else_does(
     first, second, third = (made(to) for _ in range(3))
     with pytest.raises(Retry):
         deliver({"delivery": first.pk}, Attempt())
-    frozen_clock.advance(seconds=10)
+    frozen_clock.advance(seconds=70)
     waits = []
+    message_of = sending._message_of
 
-    def meanwhile(*given: Any) -> Answer:
-        monkeypatch.setattr(sending, "called", line.called)
+    def meanwhile(delivery: Delivery) -> Any:
+        monkeypatch.setattr(sending, "_message_of", message_of)
         waits.append(put_off(third))
-        return line.called(*given)
+        return message_of(delivery)
 
-    monkeypatch.setattr(sending, "called", meanwhile)
+    monkeypatch.setattr(sending, "_message_of", meanwhile)
     with pytest.raises(Retry):
         deliver({"delivery": second.pk}, Attempt())
 
-    assert (waits, len(line.calls)) == ([timedelta(seconds=40)], 2)
+    assert (waits, len(line.calls)) == ([timedelta(seconds=55)], 2)
 
 
 def test_silent_server_is_asked_less_and_less_and_other_channels_at_once(
@@ -178,19 +197,32 @@ def test_silent_server_is_asked_less_and_less_and_other_channels_at_once(
 ) -> None:
     to, good = channel(), channel("good")
     asked = []
-    for _ in range(40):
-        try:
-            deliver({"delivery": made(to).pk}, Attempt())
-        except Later as later:
-            frozen_clock.advance(seconds=later.run_at.total_seconds())
-        except Retry:
+    for _ in range(900):
+        before = len(line.calls)
+        made(to)
+        sweeps.deliver()
+        if len(line.calls) > before:
             asked.append(clock.now())
+        frozen_clock.advance(seconds=1)
     waits = [(b - a).total_seconds() - 10 for a, b in pairwise(asked)]
 
     assert waits == sorted(waits)
-    assert (waits[0], waits[-1]) == (10, silence.LONGEST.total_seconds())
+    assert len({*waits}) > 3
+    assert waits[-1] == silence.LONGEST.total_seconds()
     line.hangs = False
     assert deliver({"delivery": made(good).pk}, Attempt()) == {"code": 200}
+
+
+def test_job_of_a_message_that_the_sweep_gave_up_fails_with_it(
+    frozen_clock: FrozenClock, line: Line
+) -> None:
+    row = made(channel())
+    Delivery.objects.update(state="failed", answer="no answer", tries=8)
+    with pytest.raises(Fail, match="no answer"):
+        deliver({"delivery": row.pk}, Attempt(2))
+    line.hangs = False
+
+    assert deliver({"delivery": row.pk}, Attempt()) == {"code": 200}
 
 
 def test_sweep_leaves_a_silent_server_alone_and_ends_old_messages(
@@ -208,6 +240,24 @@ def test_sweep_leaves_a_silent_server_alone_and_ends_old_messages(
     with pytest.raises(Fail, match="not sent within a day"):
         deliver({"delivery": rows[1].pk}, Attempt())
     assert Delivery.objects.get(pk=rows[1].pk).state == "failed"
+
+
+@pytest.mark.both
+def test_many_messages_to_silent_servers_leave_room_for_news(
+    frozen_clock: FrozenClock, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_AT_ONCE", 3)
+    to, good = channel(), channel("good")
+    for _ in range(5):
+        made(to)
+    news = made(good)
+    frozen_clock.advance(seconds=60)
+    silence.note(to.pk, Verdict(RETRY), timedelta(seconds=10))
+    frozen_clock.advance(seconds=60)
+
+    sweeps.deliver()
+
+    assert line.calls[0] == str(news.pk)
 
 
 def test_tests_are_sent_at_once_and_another_address_is_not_waited_for(
