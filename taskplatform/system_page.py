@@ -18,10 +18,12 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import ApiClient
 from apps.alerts.models import AlertRule, Channel, Delivery
+from apps.common import clock
 from apps.common.admin.display import label
 from apps.common.admin.list_head import MAX_COUNTED, capped
 from apps.common.admin.pages import framed
 from apps.common.ttl_cache import TTLCache
+from apps.common.zones import start_of_day
 from apps.journal.models import Sink, SinkReject
 from apps.reports.rules.capacity import NEVER
 from apps.reports.services import fact_sheet
@@ -75,7 +77,7 @@ def _rules() -> State:
 
 
 def _midnight() -> Any:
-    return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    return start_of_day(timezone.localtime(clock.now()))
 
 
 def _deliveries() -> State:

@@ -201,6 +201,15 @@ def first_instant(zone: tzinfo, local: datetime) -> datetime:
     )
 
 
+def start_of_day(local: datetime, *, day: int | None = None) -> datetime:
+    """The midnight with which the local date of the instant began, or that day of its month.
+
+    Where clocks are put back over midnight it occurs twice, and the date begins with the first one.
+    """
+    day = local.day if day is None else day
+    return local.replace(day=day, hour=0, minute=0, second=0, microsecond=0, fold=0)
+
+
 def first_passes(
     zone: ZoneInfo,
     walls: Callable[[int, int], Iterable[int]],

@@ -18,6 +18,7 @@ from apps.common.db import fetch, table
 from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.zones import start_of_day
 from apps.jobs.rules.transitions import FAILED, READY
 from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import ADVICE, CRITICAL, MAX_FOUND, WARNING, Reading, Watch
@@ -111,7 +112,7 @@ def _nobody(sheet: FactSheet) -> Iterator[Reading]:
     )
     if not rules:
         return
-    today = timezone.localtime(sheet.now).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = start_of_day(timezone.localtime(sheet.now))
     has_channel, count = _channel_and_alerts(today)
     if not has_channel:
         why = _("Alerts that fired today and were seen on this page only: {count}", count=count)

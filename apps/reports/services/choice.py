@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.display import translate
 from apps.common.errors import Invalid
 from apps.common.readers import read_instant, read_key
-from apps.common.zones import parse_zone
+from apps.common.zones import parse_zone, start_of_day
 from apps.reports.rules.outcomes import DISPATCH, FLOW, JOB, STEP
 from apps.reports.services.summary import (
     DAY,
@@ -322,9 +322,9 @@ class Reader:
 def _of_preset(preset: str, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
     if preset in PRESETS:
         return _latest(now, PRESETS[preset][0])
-    this = now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    this = start_of_day(now.astimezone(zone), day=1)
     if preset == LAST_MONTH:
-        last = (this - timedelta(days=1)).replace(day=1)
+        last = start_of_day(this - timedelta(days=1), day=1)
         return last.astimezone(UTC), this.astimezone(UTC)
     # Its first hour has begun, however early it is.
     hour = timedelta(hours=1)

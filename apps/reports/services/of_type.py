@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.common.ttl_cache import TTLCache
+from apps.common.zones import start_of_day
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -92,7 +93,7 @@ def first_of(end: datetime, step: str, count: int, zone: ZoneInfo) -> datetime:
         last = last.replace(minute=0)
     if step == DAY:
         # Days are counted by the clocks of the zone.
-        return last.replace(hour=0) - A_DAY * (count - 1)
+        return start_of_day(last) - A_DAY * (count - 1)
     return last.astimezone(ZoneInfo("UTC")) - _LENGTHS[step] * (count - 1)
 
 

@@ -69,6 +69,14 @@ def test_months_begin_by_the_clocks_of_the_zone() -> None:
                 ("last_month", "2026-02-28T23:00:00", "2026-03-31T22:00:00"),
             )
         ),
+        # It is the second midnight with which that November begins.
+        *(
+            ("2026-11-01T05:30:00", "America/Havana", preset, start, end)
+            for preset, start, end in (
+                ("month", "2026-11-01T04:00:00", "2026-11-01T06:00:00"),
+                ("last_month", "2026-10-01T04:00:00", "2026-11-01T04:00:00"),
+            )
+        ),
         ("2026-01-01T00:00:00", "UTC", "last_month", "2025-12-01T00:00:00", "2026-01-01T00:00:00"),
     ):
         found = Reader(QueryDict(f"period={preset}")).period(utc(now), ZoneInfo(zone))

@@ -9,7 +9,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common.errors import Invalid
-from apps.common.zones import _MEANT, _PLACES, first_instant, parse_zone, zone_names
+from apps.common.zones import (
+    _MEANT,
+    _PLACES,
+    first_instant,
+    parse_zone,
+    start_of_day,
+    zone_names,
+)
 
 
 def test_zone_is_found_by_its_name() -> None:
@@ -111,3 +118,25 @@ def test_typed_time_that_clocks_skip_is_refused_with_the_next_one(
 ) -> None:
     with pytest.raises(Invalid, match=f"skip {local}; write {following} or later"):
         first_instant(ZoneInfo(zone), datetime.fromisoformat(local))
+
+
+def test_day_begins_with_its_first_midnight(subtests: pytest.Subtests) -> None:
+    """In Havana and on the Azores clocks are put back over midnight: in the hour after that the day
+    began an hour late."""
+    quarter = timedelta(minutes=15)
+    for name in (
+        *("America/Havana", "Atlantic/Azores", "Africa/Cairo", "Asia/Beirut", "America/Santiago"),
+        *("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"),
+    ):
+        zone = ZoneInfo(name)
+        # All changes of a year, its end and 29 February are in it.
+        at = datetime(2028, 1, 1, 12, tzinfo=UTC)
+        with subtests.test(zone=name):
+            today = at.astimezone(zone).date()
+            begins = start_of_day(at.astimezone(zone)).astimezone(UTC)
+            while at.year < 2029:
+                local = at.astimezone(zone)
+                if local.date() > today:
+                    today, begins = local.date(), at
+                assert start_of_day(local).astimezone(UTC) == begins, local
+                at += quarter
