@@ -62,3 +62,21 @@ def test_test_button_shows_the_error_of_the_vendor_and_no_page_shows_a_secret(
         page.wait_for_load_state()
     assert len(seen) > 6
     assert not [html for html in seen if "S3CRET" in html or "T0KEN" in html]
+
+
+def test_form_of_a_channel_has_what_its_kind_has(page_as: Callable[..., Page]) -> None:
+    page = page_as("configurer")
+    page.goto(reverse("admin:alerts_channel_add"))
+    address, recipients = page.locator("#id_url"), page.locator("#id_recipients")
+    expect(address).to_be_visible()
+    expect(recipients).to_be_hidden()
+    page.get_by_label("Name").fill("ops")
+    page.get_by_label("Kind").select_option("mail")
+    expect(address).to_be_hidden()
+    recipients.fill("ann@example.com")
+    page.get_by_label("Kind").select_option("webhook")
+    expect(recipients).to_be_hidden()
+    # What a fault is said of is seen whatever the kind is.
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(recipients).to_be_visible()
+    expect(page.get_by_text("Only mail has recipients")).to_be_visible()

@@ -14,7 +14,7 @@ from apps.bulk.models import BulkRun
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from tests.integration.bulk.conftest import carry_out
-from tests.jobs import job_type, jobs
+from tests.jobs import end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,3 +65,15 @@ def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
     assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 497
     assert Job.objects.filter(pk__in=running, cancel_requested=True).count() == 3
     assert Job.objects.filter(pk__in=others, status=t.READY).count() == 3
+
+
+def test_plan_is_started_without_scrolling(page_as: Callable[..., Page]) -> None:
+    job_type("mail", max_attempts=1)
+    jobs(3)
+    for held in take(3):
+        end(held, "failed", error="ConnectionRefusedError", retry="never")
+    page = page_as("operator")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("/admin/bulk/new/jobs/retry/?type=mail")
+    start = page.get_by_role("button", name="Start: Retry")
+    expect(start).to_be_in_viewport(ratio=1)

@@ -75,6 +75,9 @@ class ChannelForm(ServiceForm):
             self.initial[name] = ""
             if self.instance.pk and name in self.fields:
                 self._explain(name, gettext("Empty: as it is."))
+        if not self.instance.pk and "is_default" in self.fields:
+            # Without one for all rules, alerts of most rules would reach nobody.
+            self.initial["is_default"] = not Channel.objects.filter(is_default=True).exists()
         if "url" in self.fields:
             hosts = gettext("ALERT_HOSTS allows: %s.") % listed(conf.ALERT_HOSTS)
             self._explain("url", hosts)

@@ -54,6 +54,8 @@ def tabs(changelist: Any) -> list[Tab]:
     states = [tab(str(value), text) for value, text in spec.tabs]
     more = [tab(value, text, of) for of, value, text in beside]
     is_beside = any(each.is_chosen for each in more)
+    if not states and not more:
+        return []
     every = replace(tab("", gettext("All")), is_chosen=not (chosen or is_beside))
     return [every, *states[:1], *more, *states[1:]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -34,9 +34,9 @@ from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, first_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view, why_nothing_view
 from apps.dispatch.admin.filters import NAMES_URL, ExecutorFilter, SilentFilter
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, OperatorScope
 from apps.dispatch.rules import names
-from apps.dispatch.services import executors
+from apps.dispatch.services import executors, silent_people
 from apps.dispatch.services.filtered import ExecutorFilters
 from apps.journal.admin import RecordedAdmin
 
@@ -175,6 +175,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     )
     list_if_any = ("in_hand",)
     list_place = "kind"
+    list_tabs = "silent"
     list_filter = list_filters(ExecutorFilters, group=ExecutorFilter, silent=SilentFilter)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
@@ -202,6 +203,13 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
             row.group_count = counts["groups"].get(row.pk, 0)
             row.task_count = counts["tasks"].get(row.pk, 0)
             row.held = held.get(row.pk)
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """The count that the menu has, too."""
+        if not others.keys() <= {self.list_place}:
+            return {}
+        bound = OperatorScope.names_of(request.user)
+        return {"True": silent_people.read_silent_people(bound).silent.count}
 
     def get_list_display(self, request: HttpRequest) -> Any:
         shown = super().get_list_display(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django import forms
@@ -18,7 +19,7 @@ from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.parts import PartFilter
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.api.paging import MAX_EXAMINED
-from apps.dispatch.models import Dispatch, Task
+from apps.dispatch.models import Dispatch, Executor, Task
 from apps.dispatch.rules import life
 from apps.dispatch.services.availability import in_state, once_by_time, once_in_state
 from apps.dispatch.services.parts import parts
@@ -89,7 +90,12 @@ class RotationStateFilter(StateFilter):
 
 
 class SilentFilter(FormFilter):
-    """The users with work in hand who have not called for long."""
+    """The users with work in hand who have not called for long; a tab of its own, but of groups."""
+
+    @property
+    def tabs(self) -> Sequence[tuple[Any, Any]]:
+        is_of_groups = self.request.GET.get("kind") == Executor.Kind.GROUP
+        return () if is_of_groups else (("True", self.title),)
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         read_parameter(filtering.one_of(["True"]), given["silent"])

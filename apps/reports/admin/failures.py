@@ -18,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, filtering
-from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.display import moment_time, short_time, shown_text
 from apps.common.admin.filters import read_parameter
 from apps.common.admin.html import joined, link, list_url, page_url
 from apps.common.admin.pages import framed
@@ -123,7 +123,7 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         count=found.count,
         total=found.total,
         shown_total=f"{found.total:,}",
-        as_of=shown_time(found.as_of),
+        as_of=moment_time(found.as_of),
         has_begun=found.as_of > found.start,
     )
 
@@ -209,7 +209,7 @@ class _Rows:
             self._last_seen,
             relative(failure.last_seen, self._now),
             self._first_seen,
-            shown_time(failure.first_seen),
+            short_time(failure.first_seen),
             "" if is_rest else self._ways(failure),
         )
 

@@ -54,3 +54,16 @@ def test_firing_alert_leads_to_its_rows(admin_client: Client) -> None:
     sent("mail")
     page = admin_client.get(reverse("admin:alerts_alert_change", args=[Alert.objects.get().pk]))
     assert "/admin/jobs/job/?type=mail&amp;status=failed" in page.content.decode()
+
+
+def test_first_channel_is_offered_for_all_rules(admin_client: Client) -> None:
+    url = reverse("admin:alerts_channel_add")
+
+    def is_offered() -> bool:
+        form = admin_client.get(url).context["adminform"].form
+        return bool(form["is_default"].value())
+
+    channel("own")
+    assert is_offered()
+    channel("all", is_default=True)
+    assert not is_offered()

@@ -194,6 +194,8 @@ def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back
         shown = text_of(page)
         assert "Nothing found No row fits what is searched and filtered for." in shown
         assert "Reset filters" in shown
+    hint = "The search looks for: Number or person, or params.path:value"
+    assert [hint in text_of(page) for page in narrowed] == [False, True]
 
 
 def test_list_leads_from_titles_to_tasks(admin_client: Client) -> None:

@@ -256,6 +256,15 @@ def test_executor_is_silent_after_half_of_its_lease(
     assert read_silent_people().silent.count == 1
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert [row.name for row in page.context["cl"].result_list] == ["uid_ann"]
+    people = admin_client.get(EXECUTORS, {"kind": "user"}).context["cl"].tabs
+    assert [(tab.text, tab.count) for tab in people] == [
+        ("All", ""),
+        ("Silent with work in hand", "1"),
+    ]
+    assert people[1].url == "?kind=user&silent=True"
+    home = admin_client.get("/admin/").content.decode()
+    assert f'href="{EXECUTORS}?kind=user&amp;silent=True"' in home
+    assert admin_client.get(EXECUTORS, {"kind": "group"}).context["cl"].tabs == []
     end(Dispatch.objects.get(executor__name="uid_ann"))
     assert read_silent_people().silent.count == 0
 

@@ -81,6 +81,10 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     for url in (LIST, TYPES, page):
         shown = text_of(admin_client.get(url))
         assert "Ready jobs wait too long to start: mail: next job ready for 14 min" in shown
+    # More workers would not help a type that may run none.
+    JobType.objects.filter(name="mail").update(max_running=0)
+    assert quiet not in (shown := text_of(admin_client.get(page)))
+    assert "No job of this type may run: its “maximum running” is 0. Change it" in shown
     other = reverse("job_type_now", args=[JobType.objects.get(name="film").pk])
     assert quiet not in text_of(admin_client.get(other))
 

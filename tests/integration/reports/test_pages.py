@@ -148,7 +148,7 @@ def test_report_of_very_many_hours_shows_the_first_and_exports_all(
     page = admin_client.get(URL, {"by": "hour"})
     assert len(tables_of(page)[0][1:]) == 3 + 1
     busy = sum(1 for row in summarise("job", "hour", DAY).rows if row.total)
-    assert f"and {busy - 3} more: all of them as CSV" in text_of(page)
+    assert f"and {busy - 3} more · all of them as CSV" in text_of(page)
     answer = admin_client.get(reverse("report_csv"), {"by": "hour"})
     assert len(answer.content.decode().splitlines()) == 1 + 24 + 1
 
@@ -163,7 +163,7 @@ def test_report_of_very_many_groups_shows_the_first_and_exports_all(
     most = max(every.rows, key=lambda each: each.failed)
     assert row[0].text.split()[0] == most.group
     assert total[1].text == str(every.total.total)
-    more = f"and {len(every.rows) - 1} more: all of them as CSV"
+    more = f"and {len(every.rows) - 1} more · all of them as CSV"
     assert more in text_of(page)
     sorted_by_time = "Only the groups with the most ends are sorted by time."
     assert sorted_by_time not in text_of(page)

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.buttons import shared_out
-from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.display import moment_time, short_time, shown_text
 from apps.common.admin.html import list_url, page_link, page_url
 from apps.common.errors import Invalid
 from apps.common.masking import redact
@@ -41,6 +41,7 @@ from apps.jobs.services.error_states import counts_of as counts_of_errors
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.findings import shown_findings
 from apps.reports.admin.job_type import chart
+from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.permissions import may_report
 from apps.reports.rules.tally import OTHER
 from apps.reports.services.choice import PRESET_TITLES
@@ -146,7 +147,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
         "troubles": [*_troubles(seen)],
         "state": state_of(seen.row, seen.now),
         "figures": _figures(seen) if seen.counts_jobs else [],
-        "shown_now": shown_time(seen.now),
+        "shown_now": zoned_clock(seen.now),
     }
 
 
@@ -278,7 +279,7 @@ def _trend(seen: _Seen) -> dict[str, Any] | None:
         return {**drawn, "why_not": text}
     if summary is None or not summary.total.total:
         return {**drawn, "why_not": gettext("Nothing ended in this period.")}
-    return {**drawn, "picture": chart.picture(summary, span), "until": shown_time(summary.as_of)}
+    return {**drawn, "picture": chart.picture(summary, span), "until": moment_time(summary.as_of)}
 
 
 # --- why jobs fail --------------------------------------------------------------------------------
@@ -368,7 +369,7 @@ def _schedules(seen: _Seen) -> dict[str, Any] | None:
     return {
         "lines": [
             {
-                "at": shown_time(at),
+                "at": short_time(at),
                 "wait": labels.relative(at, seen.now),
                 "title": title,
                 "url": url,

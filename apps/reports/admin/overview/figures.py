@@ -204,7 +204,7 @@ def _silent(sight: Sight, stood: Sequence[tuple[int, int, int]]) -> Figure:
         key="silent",
         title=_("People silent"),
         value=value,
-        url=list_url(Executor, silent="True"),
+        url=list_url(Executor, kind=Executor.Kind.USER, silent="True"),
         note=note,
         tone=WARN if found.silent.count else "",
         line=line([silent for _waiting, _open, silent in stood]),
