@@ -7,10 +7,11 @@ from collections.abc import Callable
 from django.urls import reverse
 from playwright.sync_api import Dialog, Page, ViewportSize, expect
 
-from apps.dispatch.services import executors
+from apps.dispatch.services import executors, pull
 from taskplatform.sdk import Client, Nothing
 from tests import factories
-from tests.browser.layout import sideways
+from tests.alerts import rule
+from tests.browser.layout import hidden_columns, sideways
 from tests.factories import OPERATOR, once_task, user
 from tests.jobs import end, job_type, jobs, take
 
@@ -104,3 +105,30 @@ def text_beside_isolates(page: Page) -> str:
 def _note(dialog: Dialog, dialogs: list[str]) -> None:
     dialogs.append(dialog.message)
     dialog.dismiss()
+
+
+def test_lists_of_long_names_fit_beside_the_menu(browser_page: Page) -> None:
+    long = "W" * 150
+    people = [f"uid_{letter * 56}" for letter in "abc"]
+    for name in people:
+        factories.user(name, title=long)
+    group = factories.group("gid_long", people, title=long)
+    factories.once_task(group, long, mode="multi", dispatch_times=3)
+    factories.rotation(group, long, rule={"cron": "0 9 * * 1,4"})
+    for name in people:
+        pull.answer_pull(name)
+    rule("Nobody works", kind="worker_silent", threshold=None)
+    rule("Price recognition fails", target="price-recognise", severity="critical", for_seconds=120)
+    page = browser_page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    for address in (
+        "dispatch/executor/?kind=user",
+        "dispatch/oncetask/",
+        "dispatch/rotatetask/",
+        "dispatch/dispatch/",
+        "journal/journalentry/",
+        "alerts/alertrule/",
+    ):
+        page.goto(f"/admin/{address}")
+        assert page.locator("#result_list .data-row").count() > 0
+        assert hidden_columns(page) == 0, address

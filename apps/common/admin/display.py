@@ -33,9 +33,13 @@ MAX_JSON = 20_000
 MAX_TEXT = 4_000
 
 # Control characters and marks of text direction: they could hide or reorder text, or run commands
-# when copied to a terminal.
+# when copied to a terminal. What joins or parts two signs of one emoji, or two letters of a script
+# that needs it, shows itself by what it does there.
+_PICTURES = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_JOINED_SCRIPTS = "\u0620-\u06ff\u0900-\u0dff"
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+    f"|(?<![{_PICTURES}{_JOINED_SCRIPTS}])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURES}{_JOINED_SCRIPTS}])"
 )
 
 

@@ -36,6 +36,15 @@ def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest
         ("abc\u202ecod.exe", "abc\\u202ecod.exe"),
         ("a\u200bb\ufeff\u2066", "a\\u200bb\\ufeff\\u2066"),
         ("a\rb\x00", "a\\u000db\\u0000"),
+        # An astronaut, and a Persian word that needs a joint parted; both hide nothing.
+        ("\U0001f469\U0001f3fd\u200d\U0001f680", "\U0001f469\U0001f3fd\u200d\U0001f680"),
+        (
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        ),
+        ("ann\u200d", "ann\\u200d"),
+        ("an\u200cn", "an\\u200cn"),
+        ("\U0001f680\u200d", "\U0001f680\\u200d"),
         ("x" * 4001, "x" * 4000 + " … (1 more character)"),
         ("x" * 4002, "x" * 4000 + " … (2 more characters)"),
     ):
