@@ -18,7 +18,7 @@ def clear_caches() -> None:
     from apps.jobs.services.type_snapshots import forget_type_snapshots
     from apps.reports.admin.overview import page, tables
     from apps.reports.services import causes, counts_by_minute, fact_sheet, lately, of_type
-    from apps.reports.watches import troubles
+    from apps.reports.watches import stored, troubles
 
     cache.clear()
     register.forget_seen()
@@ -35,6 +35,7 @@ def clear_caches() -> None:
         system_page.states,
         fact_sheet.sheets,
         troubles.found,
+        stored.kept,
         causes.found,
         db.logged_lately,
         *of_type.CACHES,

@@ -19,6 +19,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address
 from apps.common.shaped import Misshapen, is_object
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Task, Template
 from apps.dispatch.rules.recurrence import Unreadable, read_series
 from apps.flows.models import Flow
@@ -79,6 +80,8 @@ def _unfit_templates(_sheet: FactSheet) -> Iterator[Reading]:
 _ROW = "row"
 # So many rows of each kind are looked at, the newest.
 _MOST = 10_000
+# All rows are read, and Home asks every few seconds.
+kept: TTLCache[list[Reading]] = TTLCache(15.0, times_as_long=1_000)
 _ACTIVE = f"status = '{Task.Status.ACTIVE.value}'"
 _NEWEST = (
     f"{_ACTIVE} AND version = (SELECT MAX(n.version) FROM {table(Flow)} n WHERE n.name = t.name)"
@@ -112,8 +115,12 @@ def _parts() -> Iterator[tuple[str, list[Any]]]:
             )
 
 
-def _unread(_sheet: FactSheet) -> Iterator[Reading]:
-    """The rows that are left out. Their params are not quoted: not everybody may see them."""
+def _unread(_sheet: FactSheet) -> list[Reading]:
+    return kept.get("", lambda: [*_rows_left_out()])
+
+
+def _rows_left_out() -> Iterator[Reading]:
+    """Their params are not quoted: not everybody may see them."""
     for number, pk, title, column, written, zone in fetch_each(_parts()):
         model = _LOOKED_AT[number][0]
         if column == "rule":
