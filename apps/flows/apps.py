@@ -11,7 +11,7 @@ class FlowsConfig(AppConfig):
         from apps.common import on_demand, tidy
         from apps.dispatch.services import parts as of_dispatch
         from apps.flows import handlers, sweeps  # noqa: F401
-        from apps.flows.services import ends, retention, wholes
+        from apps.flows.services import ends, retention, uses, wholes
         from apps.jobs.services import parts as of_jobs
 
         for each in (of_jobs, of_dispatch):
@@ -21,5 +21,6 @@ class FlowsConfig(AppConfig):
         of_jobs.parts.keep_among(ends.has_needed_among)
         of_jobs.parts.find_by(wholes.jobs_of)
         of_dispatch.parts.find_by(wholes.task_of)
+        uses.register()
         on_demand.register(sweeps.LOOK, ends.is_due)
         tidy.register("flow runs", retention.forget_runs)

@@ -9,6 +9,8 @@ class SchedulesConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.jobs.services import resumed
+        from apps.schedules.services import uses
         from apps.schedules.services.ends import reopen
 
         resumed.register(reopen)
+        uses.register()

@@ -7,6 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from apps.common import uses
 from apps.common.admin.display import translate
 from apps.common.admin.html import link, list_url
 from apps.dispatch.models import Executor, OnceTask
@@ -21,6 +22,8 @@ def blocker_sentences(executor: Executor) -> list[SafeString]:
     sentences = [
         _linked(executor, kind, translate(sentence)) for kind, sentence in blockers(executor)
     ]
+    used = uses.of(uses.EXECUTOR, executor.name)
+    sentences += [format_html("{}", translate(sentence)) for sentence in used]
     if sentences:
         sentences.append(format_html("{}", translate(INSTEAD)))
     return sentences

@@ -16,7 +16,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import column, label, time_column
+from apps.common.admin.display import column, label, time_column, translate
 from apps.common.admin.filters import list_filters
 from apps.common.filtersets import Choice, RowFilters
 from apps.dispatch.admin import template_page
@@ -127,7 +127,7 @@ class TemplateAdmin(NamedVersionAdmin):
 
     def blockers(self, row: Template) -> Sequence[str]:
         if row.first_used_at is None:
-            return ()
+            return [*map(translate, templates.uses_of(row))]
         return [gettext("It has been used by tasks and is kept for them; retire it instead.")]
 
     def remove(self, request: HttpRequest, row: Template, *, actor: str) -> None:

@@ -8,7 +8,7 @@ from copy import copy
 from datetime import datetime
 from typing import Any
 
-from apps.common import clock
+from apps.common import clock, uses
 from apps.common.db import fetch, shared_lock, table, transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.messages import Message as _
@@ -207,12 +207,13 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
     Waits for hand-outs in flight, because they hold its row, and no later one finds it.
     """
     executor = take_version(executor)
-    if found := blockers(executor):
+    found = [sentence for _kind, sentence in blockers(executor)]
+    if found := [*found, *uses.of(uses.EXECUTOR, executor.name)]:
         raise Conflict(
             _(
                 "{executor} cannot be deleted yet: {what} {instead}",
                 executor=executor.name,
-                what=joined(sentence for _kind, sentence in found),
+                what=joined(found),
                 instead=INSTEAD,
             )
         )

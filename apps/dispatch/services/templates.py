@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from apps.common import clock
+from apps.common import clock, uses
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, is_same
 from apps.common.masking.names import check_declared, forget_declared
+from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.dispatch.models import Template
@@ -119,10 +120,20 @@ def remove_template(*, template: Template, actor: str) -> None:
             template=str(row),
         )
         raise Conflict(message)
+    if found := uses_of(row):
+        raise Conflict(
+            _("{template} cannot be deleted yet: {what}", template=str(row), what=joined(found))
+        )
     record_edit(
         row, "template_deleted", now=clock.now(), actor=actor, before={"version": row.version}
     )
     row.delete()
+
+
+def uses_of(template: Template) -> list[Message]:
+    """Who would miss the version: whoever names the template, if it has no other."""
+    others = Template.objects.filter(name=template.name).exclude(pk=template.pk)
+    return [] if others.exists() else uses.of(uses.TEMPLATE, template.name)
 
 
 def _check_name(name: str) -> None:

@@ -132,6 +132,12 @@ class Definition:
         found = (step.said.get("executor") for step in self.steps.values())
         return frozenset(name for name in found if name is not None)
 
+    @property
+    def templates(self) -> frozenset[str]:
+        """The templates of its tasks."""
+        found = (step.said.get("template") for step in self.steps.values())
+        return frozenset(name for name in found if name is not None)
+
     def readers_of(self, name: str) -> set[str]:
         """The types of the jobs that are given a handle of this step."""
         return {

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
+from apps.common import clock, uses
 from apps.common.admin.actions import ReasonAction, ReasonForm
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
@@ -204,7 +204,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         except Conflict as error:
             return [translate(error.detail)]
         if not Job.objects.filter(type=row.name).exists():
-            return ()
+            return [*map(translate, uses.of(uses.JOB_TYPE, row.name))]
         return [
             gettext(
                 "The type still has jobs; ended ones count until they are among the older ones. "

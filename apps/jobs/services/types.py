@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from apps.common import clock
+from apps.common import clock, uses
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json.search import saying
@@ -192,6 +192,10 @@ def delete_type(
                 "ones. Pause it instead.",
                 type=current.name,
             )
+        )
+    if found := uses.of(uses.JOB_TYPE, current.name):
+        raise Conflict(
+            _("{type} cannot be deleted yet: {what}", type=current.name, what=joined(found))
         )
     before = current.journal_values()
     record_edit(current, "type_deleted", now=clock.now(), actor=actor, reason=reason, before=before)
