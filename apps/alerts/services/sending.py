@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +13,7 @@ from functools import partial
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F, Q
 
 from apps.alerts.channels.contract import (
@@ -31,11 +34,14 @@ from apps.alerts.services.notify import policy
 from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.db import repeatable
+from apps.common.error_lines import line_of_error
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.common.shaped import Misshapen
 from apps.common.texts import begin_of
 from apps.jobs.rules.backoff import asked_seconds, backoff_seconds
+
+logger = logging.getLogger(__name__)
 
 # Longer than any try takes: whoever has not ended by then has died.
 AT_MOST = timedelta(seconds=60)
@@ -50,6 +56,7 @@ REFUSED = _("The message was refused.")
 _MIN_KEY = 8
 # Attempts if the other side refuses a message for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
+_AWAY_SECONDS = 1.0
 # Somebody looks at what becomes of a test, and a report has the tries of its own job.
 _NEVER_WAIT = (Event.TEST, Event.REPORT)
 
@@ -97,7 +104,8 @@ def sending(delivery: Delivery, *, attempt: int, is_last: bool, asks: bool = Fal
         else:
             began = clock.now()
             code, verdict = yield partial(called, delivery.channel, _readable(message), began)
-            silence.note(delivery.channel_id, verdict, clock.now() - began)
+            took = clock.now() - began
+            _insist(lambda: silence.note(delivery.channel_id, verdict, took), until)
     except Exception:
         mine.update(taken_until=None, next_at=next_at)
         raise
@@ -113,18 +121,36 @@ def sending(delivery: Delivery, *, attempt: int, is_last: bool, asks: bool = Fal
         outcome = FAIL
     states = {OK: Delivery.State.SENT, FAIL: Delivery.State.FAILED}
     # A message that was taken is recorded even if that took so long that somebody else has begun.
-    (Delivery.objects.filter(pk=delivery.pk) if outcome == OK else mine).update(
-        state=states.get(outcome, Delivery.State.WAITING),
-        code=code,
-        answer=text,
-        taken_until=None,
-        next_at=next_at if outcome == RETRY else None,
-        ended_at=None if outcome == RETRY else clock.now(),
-    )
+    rows = Delivery.objects.filter(pk=delivery.pk) if outcome == OK else mine
+    became = {
+        "state": states.get(outcome, Delivery.State.WAITING),
+        "code": code,
+        "answer": text,
+        "taken_until": None,
+        "next_at": next_at if outcome == RETRY else None,
+        "ended_at": None if outcome == RETRY else clock.now(),
+    }
+    _insist(lambda: rows.update(**became), until)
     with suppress(Delivery.DoesNotExist):
         # Its channel may have been deleted during the call.
         delivery.refresh_from_db(fields=["state", "code", "answer"])
     return Verdict(outcome, text, wait)
+
+
+def _insist(write: Callable[[], object], until: datetime) -> None:
+    """Write what a server has said. A database that is away is waited for as long as nobody else
+    sends the message: it would be sent again."""
+    while True:
+        try:
+            write()
+        except (OperationalError, InterfaceError) as error:
+            if connection.in_atomic_block or clock.now() >= until:
+                raise
+            logger.warning("the answer to a message is not stored yet: %s", line_of_error(error))
+            connection.close()
+            time.sleep(_AWAY_SECONDS)
+        else:
+            return
 
 
 def _put_off(delivery: Delivery, until: datetime) -> Verdict:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError, connection
 from django.test import Client
 
 from apps.alerts import sweeps
@@ -315,6 +316,44 @@ def test_channel_that_is_deleted_during_a_call_breaks_nothing(
 
     assert sorted(line.calls) == sorted(str(each.pk) for each in rows)
     assert "failed; the others go on" not in caplog.text
+
+
+# --- a database that goes away --------------------------------------------------------------------
+@pytest.mark.both
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by", ["sweep", "worker"])
+def test_message_that_was_taken_while_the_database_was_away_is_not_sent_again(
+    frozen_clock: FrozenClock, line: Line, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    line.hangs = False
+    row = made(channel())
+    frozen_clock.advance(seconds=60)
+    away = 0
+
+    def called(*given: Any) -> Answer:
+        nonlocal away
+        away = 3
+        return line.called(*given)
+
+    def refuse(execute: Any, *statement: Any) -> Any:
+        nonlocal away
+        if away:
+            away -= 1
+            raise OperationalError(2006, "Server has gone away")
+        return execute(*statement)
+
+    monkeypatch.setattr(sending, "called", called)
+    monkeypatch.setattr(sending, "_AWAY_SECONDS", 0.0)
+    with connection.execute_wrapper(refuse):
+        if by == "sweep":
+            sweeps.deliver()
+        else:
+            deliver({"delivery": row.pk}, Attempt())
+
+    assert (away, Delivery.objects.get(pk=row.pk).state) == (0, "sent")
+    frozen_clock.advance(hours=1)
+    sweeps.deliver()
+    assert line.calls == [str(row.pk)]
 
 
 # --- mail -----------------------------------------------------------------------------------------
