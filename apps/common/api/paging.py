@@ -87,7 +87,7 @@ class KeysetPage:
         """What is shown of the first of these rows, of which MAX_LETTERS make a page."""
         left = MAX_LETTERS
         for position, row in enumerate(shown):
-            left -= _letters(vars(row)) if row else LETTERS_OF_PART
+            left -= letters_of(vars(row)) if row else LETTERS_OF_PART
             if left < 0 and position:
                 self._go_on_after(rows[position - 1].pk)
                 shown = shown[:position]
@@ -149,10 +149,10 @@ class KeysetPage:
         return {"next": self._next, "results": results}
 
 
-def _letters(value: Any) -> int:
+def letters_of(value: Any) -> int:
     """What the value counts for: its letters, and some for each of its parts."""
     if isinstance(value, str):
         return len(value) + LETTERS_OF_PART
     if isinstance(value, dict):
-        return sum(_letters(key) + _letters(below) for key, below in value.items())
-    return sum(map(_letters, value)) if isinstance(value, list) else LETTERS_OF_PART
+        return sum(letters_of(key) + letters_of(below) for key, below in value.items())
+    return sum(map(letters_of, value)) if isinstance(value, list) else LETTERS_OF_PART

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import masks_payload, unmask
+from apps.common.api import paging
 from apps.common.api.serializer_fields import Instant, JsonObject, StoredObject
 from apps.common.api.serializers import Answer
 from apps.common.masking import redact
@@ -96,6 +97,11 @@ class FlowStepOut(Answer):
     made = serializers.IntegerField(help_text="How many jobs it has.")
     task = serializers.IntegerField(allow_null=True, help_text="Its once task.")
     result = serializers.JSONField(allow_null=True)
+    result_left_out = serializers.BooleanField(
+        default=False,
+        help_text="True: with those of the steps before it is too large here; read that of "
+        "a job at `steps/{name}/results/`, that of a person by `part_of` among the dispatches.",
+    )
     memo = serializers.CharField(help_text="Why it failed, was skipped or breaks.")
     by = serializers.CharField(help_text="Who skipped or finished it.")
     started_at = Instant(allow_null=True)
@@ -129,9 +135,14 @@ class FlowRunDetailOut(FlowRunOut, _WithDefinition):
     @classmethod
     def of(cls, row: Any, *, masks: bool = False) -> dict[str, Any]:
         shape = super().of(row, masks=masks)
-        if masks:
-            for step in shape["steps"]:
-                step.update({name: redact(step[name]) for name in FlowStepOut.payload})
+        left = paging.MAX_LETTERS
+        for step in shape["steps"]:
+            size = 0 if step["result"] is None else paging.letters_of(step["result"])
+            left -= size
+            if size and left < 0:
+                step |= {"result": None, "result_left_out": True}
+            if masks:
+                step |= {name: redact(step[name]) for name in FlowStepOut.payload}
         return shape
 
 

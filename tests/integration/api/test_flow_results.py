@@ -7,8 +7,8 @@ import pytest
 from apps.common.api import paging
 from apps.flows.services import programs
 from apps.flows.services.results import results_of
-from tests.flows import jobs, started, work
-from tests.integration.api.contract import ContractClient
+from tests.flows import job, jobs, started, wait, work
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import job_type
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -64,3 +64,24 @@ def test_handler_reads_large_results_in_smaller_parts(
 
     assert len({each.id for each in found}) == 5
     assert {len(each.result["text"]) for each in found} == {20_000}
+
+
+def test_run_leaves_out_the_results_beyond_a_size_and_says_so(
+    api: ContractClient, api_for: ApiFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 steps with results of 250 KB were one answer of 25 MB, masked for a minute."""
+    monkeypatch.setattr(paging, "MAX_LETTERS", 50_000)
+    job_type("mail")
+    names = ["a", "b", "c", "d"]
+    number = started(*(job(name) for name in names), wait("w"))
+    for name in names:
+        work(number, name, result={"text": ("" if name == "d" else "x") * 20_000})
+
+    for key in (api, api_for(scopes=["read"])):
+        steps = key.get(f"/api/v1/flow-runs/{number}/").json()["steps"]
+
+        shown = [step["result"] and len(step["result"]["text"]) for step in steps]
+        assert shown == [20_000, 20_000, None, None, None]
+        assert [step["result_left_out"] for step in steps] == [False, False, True, True, False]
+        left_out = key.get(f"/api/v1/flow-runs/{number}/steps/c/results/").json()["results"]
+        assert len(left_out[0]["result"]["text"]) == 20_000
