@@ -401,5 +401,10 @@ def count_bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
 
 def pretty_json(value: Any) -> SafeString:
     """The JSON value indented, its secrets masked, at most MAX_JSON characters."""
-    text = json.dumps(redact(value), indent=2, ensure_ascii=False)
+    return indented_json(redact(value))
+
+
+def indented_json(masked: Any) -> SafeString:
+    """`pretty_json` of a value whose secrets are masked already."""
+    text = json.dumps(masked, indent=2, ensure_ascii=False)
     return format_html('<pre class="json">{}</pre>', shown_text(text, limit=MAX_JSON))

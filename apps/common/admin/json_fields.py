@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from apps.common.admin.display import Shown, column, listed, pretty_json, shown_text
+from apps.common.admin.display import Shown, column, indented_json, listed, pretty_json, shown_text
 from apps.common.admin.html import link
 from apps.common.masking import MASK, redact
 
@@ -41,13 +41,14 @@ def fields_of(value: Any, schema: Any = None) -> SafeString:
     any other JSON value, and one with nothing in it, as JSON."""
     if not isinstance(value, dict) or not value:
         return pretty_json(value)
-    lines = list(_lines(redact(value), schema if isinstance(schema, Mapping) else {}))
+    masked = redact(value)
+    lines = list(_lines(masked, schema if isinstance(schema, Mapping) else {}))
     return format_html(
         '<dl class="json-fields">{}</dl>{}'
         '<details class="moment-details"><summary>JSON</summary>{}</details>',
         format_html_join("", "<div><dt><bdi>{}</bdi></dt><dd>{}</dd></div>", lines[:MAX_FIELDS]),
         "…" if len(lines) > MAX_FIELDS else "",
-        pretty_json(value),
+        indented_json(masked),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -147,6 +147,15 @@ class KeysetPage:
     def answer(self, results: Any) -> dict[str, Any]:
         """`{"next": address of the next page without host, or null, "results": […]}`."""
         return {"next": self._next, "results": results}
+
+
+def left_out(values: Iterable[Any]) -> list[bool]:
+    """Which of the values are beyond what one answer has, with those before them; None never is."""
+    left, answers = MAX_LETTERS, []
+    for value in values:
+        left -= 0 if value is None else letters_of(value)
+        answers.append(left < 0 and value is not None)
+    return answers
 
 
 def letters_of(value: Any) -> int:

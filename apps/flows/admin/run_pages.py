@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -15,12 +16,14 @@ from apps.common.admin.display import shown_actor, shown_text
 from apps.common.admin.html import header_tabs, list_url, page_link, page_url
 from apps.common.admin.json_fields import fields_of
 from apps.common.admin.pages import Panel
+from apps.common.api.paging import left_out
 from apps.flows.admin import run_words
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.services import progress
 
 RESULTS_URL = "flows_flowrun_results"
 RUN, RESULTS, LOG = "run", "results", "log"
+LEFT_OUT = _("Too large to be shown with those above. Each job and each dispatch shows its own.")
 
 
 def tabs_of(run: FlowRun, here: str, *, shows_results: bool) -> dict[str, Any]:
@@ -50,11 +53,11 @@ def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResp
     results = dict(FlowStep.objects.filter(run=run.pk).values_list("pk", "result"))
     schema = run.definition.get("params")
     panels = [Panel(_("Params"), fields_of(run.params, schema))] if run.params else []
-    panels += [
-        Panel(shown_text(name, limit=80), fields_of(results[row.pk]), id=f"result-{row.pk}")
-        for name, row in rows.items()
-        if results[row.pk] is not None
-    ]
+    has_result = {name: row.pk for name, row in rows.items() if results[row.pk] is not None}
+    beyond = left_out(results[number] for number in has_result.values())
+    for (name, number), is_left_out in zip(has_result.items(), beyond, strict=True):
+        body = format_html("<p>{}</p>", LEFT_OUT) if is_left_out else fields_of(results[number])
+        panels.append(Panel(shown_text(name, limit=80), body, id=f"result-{number}"))
     page: HttpResponse = model_admin.page(
         request,
         "admin/flow_run/results.html",

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import masks_payload, unmask
-from apps.common.api import paging
+from apps.common.api.paging import left_out
 from apps.common.api.serializer_fields import Instant, JsonObject, StoredObject
 from apps.common.api.serializers import Answer
 from apps.common.masking import redact
@@ -135,11 +135,9 @@ class FlowRunDetailOut(FlowRunOut, _WithDefinition):
     @classmethod
     def of(cls, row: Any, *, masks: bool = False) -> dict[str, Any]:
         shape = super().of(row, masks=masks)
-        left = paging.MAX_LETTERS
-        for step in shape["steps"]:
-            size = 0 if step["result"] is None else paging.letters_of(step["result"])
-            left -= size
-            if size and left < 0:
+        results = [step["result"] for step in shape["steps"]]
+        for step, is_left_out in zip(shape["steps"], left_out(results), strict=True):
+            if is_left_out:
                 step |= {"result": None, "result_left_out": True}
             if masks:
                 step |= {name: redact(step[name]) for name in FlowStepOut.payload}

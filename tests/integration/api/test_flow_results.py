@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 
 from apps.common.api import paging
 from apps.flows.services import programs
@@ -85,3 +86,20 @@ def test_run_leaves_out_the_results_beyond_a_size_and_says_so(
         assert [step["result_left_out"] for step in steps] == [False, False, True, True, False]
         left_out = key.get(f"/api/v1/flow-runs/{number}/steps/c/results/").json()["results"]
         assert len(left_out[0]["result"]["text"]) == 20_000
+
+
+def test_page_of_results_leaves_them_out_as_well(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page took a quarter of a minute to mask what it then cut."""
+    monkeypatch.setattr(paging, "MAX_LETTERS", 50_000)
+    job_type("mail")
+    names = ["a", "b", "c"]
+    number = started(*(job(name) for name in names))
+    for name in names:
+        work(number, name, result={"text": name * 20_000})
+
+    page = admin_client.get(f"/admin/flows/flowrun/{number}/results/").content.decode()
+
+    assert ["a" * 100 in page, "b" * 100 in page, "c" * 100 in page] == [True, True, False]
+    assert page.count("Too large to be shown with those above") == 1
