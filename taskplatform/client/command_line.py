@@ -6,6 +6,7 @@ OpenAPI document of the server, so that a newer server has more of both.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -47,6 +48,10 @@ Ends with 0; 1 refused, 2 not understood, 3 no server, 4 key refused."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one command."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # One that cannot write a letter, such as a file on Windows, writes a question mark.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         words = read_words(typed, FLAGS)
         if not words.command or words.command == "help":

@@ -120,7 +120,9 @@ class Console:
             say(line)
 
     def _print(self, value: Any) -> None:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        # Programs read what the terminal, or the code page of a file, cannot show as escapes.
+        takes_all = "utf" in (sys.stdout.encoding or "utf").lower()
+        sys.stdout.write(json.dumps(value, ensure_ascii=not takes_all) + "\n")
 
     def _do(self, numbers: Sequence[str], path: Callable[[str], str], body: Any) -> int:
         """Do to each of these what the path stands for; the code of the first that is refused."""

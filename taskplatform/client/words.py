@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from .sdk import Client
 
@@ -19,6 +19,8 @@ from .sdk import Client
 OF_ALL = frozenset({"url", "api-key", "api-key-file", "json"})
 FLAGS = frozenset({"json", "help", "follow", "all"})
 _SHORT = {"-f": "--follow", "-h": "--help"}
+# Much more than the largest body of a call has.
+_MOST = 2**24
 _EXAMPLE = """'{"to": "ann@example.com"}'"""
 
 
@@ -150,7 +152,8 @@ def json_of(text: str) -> dict[str, Any]:
     """The JSON object in the text, in @FILE, or in standard input for a dash."""
     source = "standard input" if text == "-" else text[1:] if text.startswith("@") else "it"
     try:
-        said = sys.stdin.read() if text == "-" else text_of(text[1:]) if source != "it" else text
+        read = text_of(text[1:]) if text.startswith("@") else text
+        said = _all_of(sys.stdin, source) if text == "-" else read
         value = _read(said)
     except ValueError as error:
         raise Misused(f"No JSON in {source}: {error}. Type it as {_EXAMPLE}") from error
@@ -161,6 +164,15 @@ def json_of(text: str) -> dict[str, Any]:
 
 def text_of(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        # Some editors put a byte order mark first.
+        with Path(file).open(encoding="utf-8-sig") as opened:
+            return _all_of(opened, file)
     except (OSError, UnicodeDecodeError) as error:
         raise Misused(f"{file} cannot be read: {error}") from error
+
+
+def _all_of(opened: TextIO, name: str) -> str:
+    text = opened.read(_MOST + 1)
+    if len(text) > _MOST:
+        raise Misused(f"{name} has more than {_MOST} characters, and no call takes as many")
+    return text

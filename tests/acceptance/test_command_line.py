@@ -60,7 +60,8 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
         client._call("/job-types/", {"name": "mail"}, bool)
         worker = {"name": "pi-1", "types": ["mail"], "host": "pi"}
         client._call("/workers/register/", worker, bool)
-    (tmp_path / "context.json").write_text('{"to": "李雷\\u001b[31m"}', encoding="utf-8")
+    # As Notepad writes it.
+    (tmp_path / "context.json").write_text('{"to": "李雷\\u001b[31m"}', encoding="utf-8-sig")
 
     code, number, _ = run("submit", "mail", f"@{tmp_path / 'context.json'}", "--key", "order-7")
     number = number.strip()
@@ -173,6 +174,7 @@ def test_what_is_wrong_is_said_with_an_exit_code(
         (2, ["list", "--key", "caf\udce9"], "is not text in UTF-8"),
         (2, ["submit", "mail", "--max-attempts", "1e999"], "--max-attempts is a number"),
         (2, ["submit", "mail", f"@{tmp_path}/none"], "cannot be read"),
+        (2, ["submit", "mail", "@/dev/zero"], "has more than 16777216 characters"),
         (2, ["submit", "mail", "--priority", "high"], "--priority is a number, not 'high'"),
         (2, ["callback", "uid_a", "7", "done"], "'done' is no outcome"),
         (2, ["list", "--api-key", "s3cret"], "key is not of the form"),
@@ -240,3 +242,22 @@ def test_program_needs_nothing_but_python_and_takes_the_key_from_a_file(
     environment = {"TASKPLATFORM_URL": url, "TASKPLATFORM_KEY_FILE": str(tmp_path / "key")}
     listed = subprocess.check_output(command, env=environment, text=True)
     assert isinstance(json.loads(listed), list)
+
+
+def test_file_in_a_code_page_takes_what_it_can(url: str, key: str, tmp_path: Path) -> None:
+    """`taskplatform list > jobs.txt` on Windows ended with a traceback at the line of a table."""
+    with sdk.Client(url, key) as client:
+        client._call("/job-types/", {"name": "paged", "title": "Fotos für 李雷"}, bool)
+    (tmp_path / "taskplatform_client").symlink_to(ROOT / "taskplatform" / "client")
+    program = "import sys; from taskplatform_client.command_line import main; sys.exit(main())"
+    environment = {"TASKPLATFORM_URL": url, "TASKPLATFORM_KEY": key, "PYTHONPATH": str(tmp_path)}
+
+    def said(*words: str) -> str:
+        command = [sys.executable, "-c", program, *words]
+        coded = {**environment, "PYTHONIOENCODING": "cp1252"}
+        return subprocess.check_output(command, env=coded).decode("cp1252")
+
+    assert "paged" in said("types")
+    assert "taskplatform COMMAND" in said("--help")
+    titles = [each["title"] for each in json.loads(said("types", "--json"))]
+    assert "Fotos für 李雷" in titles
