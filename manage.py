@@ -1,6 +1,7 @@
 #!/usr/bin/env python
 """Django's command line for the task platform."""
 
+import io
 import os
 import sys
 
@@ -15,6 +16,8 @@ OF_A_PLATFORM = {
     "resend_journal",
     "roll_tables",
 }
+# As a shell says of a program that ends by SIGPIPE.
+ENDED_BY_PIPE = 141
 
 
 def main() -> None:
@@ -22,6 +25,9 @@ def main() -> None:
         from taskplatform.supervise import main as supervise
 
         sys.exit(supervise(sys.argv[3]))
+    # A terminal or a file that cannot take a letter has a question mark.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
     try:
         from django.core.exceptions import ImproperlyConfigured
@@ -51,6 +57,10 @@ def main() -> None:
         if problem := database_problem(command):
             sys.exit(problem)
         raise
+    except BrokenPipeError:
+        # As `| head` does. Python would complain once more while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(ENDED_BY_PIPE)
     except KeyboardInterrupt:
         sys.exit(130)
 
