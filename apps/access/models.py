@@ -85,14 +85,20 @@ class ApiClient(Versioned):
         return ClientTerms(**{name: getattr(self, name) for name in TERMS})
 
     def as_client(self) -> Client:
+        """What it may do: nothing while SQL has left something that cannot be read, because without
+        its bindings it would reach everything."""
+        is_readable = not any(misshapen(self))
+        try:
+            rate = Rate.parse(self.rate) if self.rate else None
+        except ValueError:
+            rate, is_readable = None, False
         return Client(
             client_id=self.client_id,
             name=self.name,
-            # Without its bindings it would reach everything.
-            scopes=frozenset(() if any(misshapen(self)) else self.scopes),
+            scopes=frozenset(self.scopes if is_readable else ()),
             executors=frozenset(self.executors),
             job_types=frozenset(self.job_types),
-            rate=Rate.parse(self.rate) if self.rate else None,
+            rate=rate,
         )
 
 

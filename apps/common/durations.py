@@ -39,8 +39,14 @@ def seconds_of(text: str) -> Decimal:
     return whole
 
 
+# Nobody means so many seconds, and their last unit is not known.
+_ENDLESS = 10**15
+
+
 def in_units(seconds: Decimal) -> Message:
-    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: the duration to its last unit."""
+    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: the duration to its last unit; `1E+300 s` beyond all."""
+    if seconds >= _ENDLESS:
+        return _("{count} s", count=f"{seconds:.3G}")
     days, left = divmod(seconds, SECONDS["d"])
     hours, left = divmod(left, SECONDS["h"])
     minutes, left = divmod(left, SECONDS["m"])

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from django.db import connection, models
 
 from apps.common.db import Statement, execute, is_mysql, placeholders, repeatable, table
+from apps.common.shaped import stored
 
 # The letters of all long texts in one statement, unless it has a single row: MariaDB closes the
 # connection of a statement longer than 16 MB (max_allowed_packet), and a letter takes up to four
@@ -68,7 +69,7 @@ def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
     if isinstance(field, _PLAIN):
         return None
     if isinstance(field, models.JSONField):
-        return lambda value: None if value is None else json.dumps(value, cls=field.encoder)
+        return lambda value: None if value is None else json.dumps(stored(value), cls=field.encoder)
     if isinstance(field, models.DateTimeField):
         # `execute` converts datetimes; texts are parsed first.
         return lambda value: field.to_python(value) if isinstance(value, str) else value

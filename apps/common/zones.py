@@ -24,6 +24,8 @@ from apps.common.messages import Message as _
 # Offsets are smaller than this, and no zone has ever changed its offset twice within it.
 DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Later times cannot be shown in every zone; only SQL writes some.
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 # Names for "not set" of the system and of the tz database.
 _NOT_PLACES = {"localtime", "Factory"}
@@ -71,6 +73,12 @@ _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("aest", "aedt"), ("Australia/Sydney",)),
     **dict.fromkeys(("nzst", "nzdt"), ("Pacific/Auckland",)),
 }
+
+
+def later(at: datetime, by: timedelta) -> datetime:
+    """The instant so much later; as if it were the last one that every zone shows if it is past
+    that, so that nothing leaves the calendar."""
+    return min(at, _LAST) + by
 
 
 def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.error_lines import line_of_text
 from apps.common.fields import KeyField, References
-from apps.common.shaped import ShapedField
+from apps.common.shaped import ShapedField, stored
 
 
 class Source(models.TextChoices):
@@ -63,7 +63,7 @@ class Recorded(models.Model):
             return sorted(map(str, value.all()))
         if isinstance(value, models.Model):
             return str(value)
-        return value.isoformat() if isinstance(value, datetime | time) else value
+        return value.isoformat() if isinstance(value, datetime | time) else stored(value)
 
     def journal_values(self) -> dict[str, Any]:
         """All editable fields as the journal keeps them."""

@@ -22,11 +22,11 @@ from apps.bulk.services.carry import Carrier
 from apps.common import sweeps as of_all
 from apps.common.errors import Invalid
 from apps.dispatch import sweeps as of_dispatch
-from apps.dispatch.models import OnceTask
+from apps.dispatch.models import ArchivedTask, OnceTask
 from apps.flows import sweeps as of_flows
 from apps.flows.models import FlowRun
 from apps.jobs import sweeps as of_jobs
-from apps.jobs.models import Bucket, Hold
+from apps.jobs.models import Bucket, Hold, JobType
 from apps.reports import sweeps as of_reports
 from apps.schedules import sweeps as of_schedules
 from apps.schedules.models import ScheduleRun
@@ -213,11 +213,29 @@ def test_key_whose_bindings_cannot_be_read_opens_nothing(
     assert company.api.get("/api/v1/jobs/").status_code == 200
 
 
+def test_key_whose_rate_cannot_be_read_opens_nothing(make_key: Callable[..., str]) -> None:
+    key = make_key()
+    ApiClient.objects.update(rate="often")
+    assert JsonClient(key).get("/api/v1/jobs/").status_code == 403
+
+
 def test_bulk_run_whose_filter_cannot_be_read_changes_nothing(company: Company) -> None:
     """An empty one would mean all rows."""
     company.write("text", [(BulkRun, BulkRun._meta.get_field("filter"))])
     with pytest.raises(Invalid, match="is stored, which is not an object"):
         Carrier(BulkRun.objects.get())
+
+
+@pytest.mark.parametrize("body", [5, {"start_at": [], "template_id": {}}])
+def test_older_task_that_cannot_be_read_stays(
+    company: Company, admin_client: Client, body: Any
+) -> None:
+    company.write(body, [(ArchivedTask, ArchivedTask._meta.get_field("body"))])
+    row = ArchivedTask.objects.get()
+    assert admin_client.get(f"/admin/dispatch/archivedtask/{row.pk}/change/").status_code == 200
+    restored = company.api.post(f"/api/v1/once-tasks/{row.task}/restore/", {"reason": "again"})
+    assert restored.status_code == 409
+    assert "cannot be read, so it stays" in restored.json()["detail"]
 
 
 def test_run_whose_definition_cannot_be_read_waits(company: Company) -> None:
@@ -240,3 +258,19 @@ def test_queue_leaves_out_what_cannot_be_read(company: Company) -> None:
     assert company.api.get(asked).json()["reasons"][0]["code"] == "unreadable"
     coming = company.api.get("/api/v1/executors/uid_carl/preview/").json()["items"]
     assert {each["title"] for each in coming if each["source"] == "once"} == {"Good"}
+
+
+def test_numbers_and_times_beyond_all_bounds_stop_nothing_else(
+    company: Company, admin_client: Client
+) -> None:
+    JobType.objects.filter(name="hidden.type").update(
+        expires_after_seconds=2**62, retry_max_seconds=1e300
+    )
+    start = {"start_at": "9999-12-31T23:59:59Z", "end_at": None}
+    OnceTask.objects.exclude(title="Good").update(**start)
+    company.carl.__class__.objects.raise_plan_version()
+    clear_caches()
+    boxes = ("dispatch/oncetask/", "jobs/jobtype/")
+    pages = [url for name, url in company.pages if name.startswith(boxes)]
+    assert failing(company, admin_client, [*pages, *ALWAYS]) == []
+    assert company.works("Bad") == []

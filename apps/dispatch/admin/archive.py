@@ -96,9 +96,11 @@ def _columns_of(row: ArchivedTask) -> Any:
     model = TASK_MODELS.get(row.source)
     fields = () if model is None else model._meta.concrete_fields
     titles: dict[str, Any] = {each.attname: {"title": str(each.verbose_name)} for each in fields}
-    schemas = Template.objects.filter(pk=row.body.get("template_id"))
+    number = row.body.get("template_id")
+    schemas = Template.objects.filter(pk=number if isinstance(number, int) else 0)
     schema = schemas.values_list("schema", flat=True).first()
-    return {"properties": titles | {"params": {**(schema or {}), **titles.get("params", {})}}}
+    shown = schema if isinstance(schema, dict) else {}
+    return {"properties": titles | {"params": {**shown, **titles.get("params", {})}}}
 
 
 class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from apps.common.errors import Invalid
 from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
+from apps.common.zones import later
 from apps.dispatch.rules.life import DELETED, PAUSED
 from apps.dispatch.rules.past import Held, Past
 from apps.dispatch.rules.plan import Planned
@@ -183,9 +184,11 @@ def _reasons_of_time(case: Case, now: datetime) -> Iterator[Reason]:
         yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
     elif planned.due_at(planned.number_of(at), now) is None:
         yield _skipped_reason(planned, at)
-    if at is not None and at + case.lookback <= now:
+    if at is not None and later(at, case.lookback) <= now:
         message = _(
-            "It was due at {at} and could be had until {until}.", at=at, until=at + case.lookback
+            "It was due at {at} and could be had until {until}.",
+            at=at,
+            until=later(at, case.lookback),
         )
         yield Reason(OUTSIDE_WINDOW, message)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from apps.common.zones import later
 from apps.dispatch.rules.policy import Policy
 from apps.dispatch.rules.recurrence import (
     SKIP,
@@ -73,7 +74,7 @@ class Planned(NamedTuple):
 
     def until(self, due_at: datetime, lookback: timedelta) -> datetime:
         """The instant from which the occurrence that is due then can no longer be had."""
-        end = due_at + lookback
+        end = later(due_at, lookback)
         if self.end_at is not None:
             end = min(end, self.end_at)
         if self.recurrence is not None:

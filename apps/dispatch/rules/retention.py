@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from apps.common.zones import later
 from apps.dispatch.rules.plan import ONCE
 
 # Added to the lookback, because ids and clocks differ by seconds.
@@ -42,7 +43,7 @@ def over_since(
     """
     by_itself = end_at
     if by_itself is None and source == ONCE:
-        by_itself = start_at + lookback
+        by_itself = later(start_at, lookback)
     if is_deleted:
         return changed_at if by_itself is None else min(by_itself, changed_at)
     return None if by_itself is None else max(by_itself, changed_at)

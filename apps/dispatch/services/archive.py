@@ -11,15 +11,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from django.core.exceptions import ValidationError
 from django.db.models import Model, prefetch_related_objects
 
 from apps.common import clock
 from apps.common.archive import carry, lock_still
 from apps.common.db import fetch, fetch_each, placeholders, table, transactional
-from apps.common.errors import NotFound
+from apps.common.errors import Conflict, NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
+from apps.common.shaped import stored
 from apps.dispatch.conf import conf
 from apps.dispatch.errors import Archived
 from apps.dispatch.models import (
@@ -188,7 +190,7 @@ def _columns(model: type[Model]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    return value.isoformat() if isinstance(value, datetime) else stored(value)
 
 
 def task_of(row: ArchivedTask, model: type[TaskT]) -> TaskT:
@@ -240,7 +242,8 @@ def restore_task(model: type[TaskT], *, number: int, actor: str, reason: str) ->
     """Bring a task back from the archive with its number, paused; returns it.
 
     A rotation has no occurrences before this moment. Its dispatches stay in the archive. NotFound
-    when it is not there (any more), Conflict when its executor is gone.
+    when it is not there (any more), Conflict when its executor is gone, or what is stored of it is
+    no task (any more).
     """
     locked = ArchivedTask.objects.select_for_update()
     row = locked.filter(source=str(model.source), task=number).first()
@@ -248,9 +251,14 @@ def restore_task(model: type[TaskT], *, number: int, actor: str, reason: str) ->
         raise NotFound(no_such_archived_task(str(model.source), number))
     lock_executors([row.executor_id])
     now = clock.now()
-    task = task_of(row, model)
-    before = task.status
-    task.status = Task.Status.PAUSED
+    try:
+        task = task_of(row, model)
+        before, task.status = task.status, Task.Status.PAUSED
+        task.full_clean(exclude=["executor"], validate_unique=False)
+    except ValidationError as error:
+        why = " ".join(error.messages)
+        text = _("What is stored of the task cannot be read, so it stays: {why}", why=why)
+        raise Conflict(text) from error
     task.next_version(now=now, actor=actor)
     if isinstance(task, RotateTask):
         task.effective_from = now

@@ -140,6 +140,10 @@ class JobType(Edited):
             return gettext("Tasks: %s") % self.title.removeprefix(QUEUE_TITLE)
         return str(BUILT_IN.get(self.title, self.title))
 
+    def _duration(self, name: str) -> timedelta:
+        """The number of seconds; no more than is allowed, whatever SQL has stored."""
+        return timedelta(seconds=min(getattr(self, name), rules.RANGES[name][1]))
+
     @property
     def snapshot(self) -> rules.TypeSnapshot:
         """Its settings as rules read them; it is paused while some cannot be read."""
@@ -154,8 +158,8 @@ class JobType(Edited):
             params_schema=self.params_schema,
             weight=self.weight,
             batch_limit=self.batch_limit,
-            lease=timedelta(seconds=self.lease_seconds),
-            max_processing=timedelta(seconds=self.max_processing_seconds),
+            lease=self._duration("lease_seconds"),
+            max_processing=self._duration("max_processing_seconds"),
             max_attempts=self.max_attempts,
             backoff=Backoff(
                 delay=self.retry_delay_seconds,
@@ -165,7 +169,7 @@ class JobType(Edited):
             ),
             expires_after=None
             if self.expires_after_seconds is None
-            else timedelta(seconds=self.expires_after_seconds),
+            else self._duration("expires_after_seconds"),
             default_priority=self.default_priority,
             max_running=self.max_running,
             rate_per_minute=self.rate_per_minute,
@@ -175,7 +179,7 @@ class JobType(Edited):
             if self.limit_by
             else None,
             origin=self.origin,
-            origin_grace=timedelta(seconds=self.origin_grace_seconds),
+            origin_grace=self._duration("origin_grace_seconds"),
             allowed_hosts=tuple(self.allowed_hosts),
             pool=self.pool,
             # A pool has one open job for each key.
