@@ -20,7 +20,7 @@ from tests.browser.layout import await_drawn
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.job_scenes import fill_yard
-from tests.jobs import job_type, jobs
+from tests.jobs import end, job_type, jobs, take
 from tests.pages import change_url
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -188,3 +188,22 @@ def test_page_of_a_worker_is_seen_at_once(
     expect(started).to_have_text("09:00:00")
     expect(started).to_have_attribute("title", "2026-03-02 09:00:00 UTC")
     expect(page.get_by_text("Times in UTC; without a date: today")).to_be_visible()
+
+
+def test_failures_of_a_type_are_retried_on_a_phone(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    made = job_type("mail", max_attempts=1)
+    jobs(3)
+    for held in take(3):
+        end(held, "failed", error="HTTP 503 from mail.example", retry="never")
+    frozen_clock.advance(minutes=3)
+    rollup.roll_up(until=frozen_clock())
+    page = page_as("operator")
+    page.set_viewport_size(PHONE)
+    page.goto(reverse("job_type_now", args=[made.pk]))
+    retry = page.get_by_role("link", name="Retry 3")
+    retry.scroll_into_view_if_needed()
+    panel = page.locator(".type-panel").filter(has=retry)
+    over = panel.evaluate("panel => panel.scrollWidth - panel.clientWidth")
+    assert over == 0

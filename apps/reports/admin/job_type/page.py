@@ -304,7 +304,7 @@ def _group(seen: _Seen, failure: Failure, states: Any) -> dict[str, Any]:
     asked = {"type": seen.row.name, "error_key": failure.error_key}
     drawn = {
         "count": f"{failure.final:,}",
-        "last": labels.relative(failure.last_seen, seen.now),
+        "last": short_time(failure.last_seen),
         "is_now": seen.now - failure.last_seen < LATELY,
     }
     if states is None:
