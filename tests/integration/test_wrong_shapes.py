@@ -27,6 +27,7 @@ from apps.flows import sweeps as of_flows
 from apps.flows.models import FlowRun
 from apps.jobs import sweeps as of_jobs
 from apps.jobs.models import Bucket, Hold, JobType
+from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.reports import sweeps as of_reports
 from apps.schedules import sweeps as of_schedules
 from apps.schedules.models import ScheduleRun
@@ -200,6 +201,22 @@ def test_each_row_says_so_and_can_be_mended(
             mended = company.api.patch(url, change)
             assert mended.status_code == 200, mended.content
             assert company.api.get(url).json()[field] == right[field]
+
+
+@pytest.mark.parametrize("name", ["stages", "allowed_hosts"])
+def test_type_whose_lists_cannot_be_read_counts_as_paused(
+    make_key: Callable[..., str], name: str
+) -> None:
+    """Without them its jobs would go to anybody."""
+    factories.job("mail")
+    JobType.objects.filter(name="mail").update(**{name: [5]})
+    forget_type_snapshots()
+    worker = {"worker": "pi-1", "types": ["mail"]}
+    api = JsonClient(make_key())
+    assert api.post("/api/v1/jobs/hold/", worker).json()["jobs"] == []
+    JobType.objects.filter(name="mail").update(**{name: []})
+    forget_type_snapshots()
+    assert len(api.post("/api/v1/jobs/hold/", worker).json()["jobs"]) == 1
 
 
 @pytest.mark.parametrize("name", ["executors", "job_types", "scopes"])
