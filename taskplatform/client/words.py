@@ -164,8 +164,7 @@ def json_of(text: str) -> dict[str, Any]:
 
 def text_of(file: str) -> str:
     try:
-        # Some editors put a byte order mark first.
-        with Path(file).open(encoding="utf-8-sig") as opened:
+        with Path(file).open(encoding="utf-8") as opened:
             return _all_of(opened, file)
     except (OSError, UnicodeDecodeError) as error:
         raise Misused(f"{file} cannot be read: {error}") from error
@@ -175,4 +174,5 @@ def _all_of(opened: TextIO, name: str) -> str:
     text = opened.read(_MOST + 1)
     if len(text) > _MOST:
         raise Misused(f"{name} has more than {_MOST} characters, and no call takes as many")
-    return text
+    # Some editors and shells put a byte order mark first.
+    return text.removeprefix("\ufeff")

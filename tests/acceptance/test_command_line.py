@@ -68,7 +68,8 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     assert code == 0
     again = run("submit", "mail", "{}", "--priority=5", "--key", "order-7", "--unique", "--json")
     assert json.loads(again[1])["created"] is True
-    with mock.patch("sys.stdin", io.StringIO('{"from": "stdin"}')):
+    # As some shells pass it on.
+    with mock.patch("sys.stdin", io.StringIO('\ufeff{"from": "stdin"}')):
         made = json.loads(run("submit", "mail", "-", "--delay", "3600", "--json")[1])
     assert (made["created"], made["status"]) == (True, "scheduled")
 
