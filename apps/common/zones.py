@@ -76,8 +76,8 @@ _MEANT: Mapping[str, Sequence[str]] = {
 
 
 def later(at: datetime, by: timedelta) -> datetime:
-    """The instant so much later; as if it were the last one that every zone shows if it is past
-    that, so that nothing leaves the calendar."""
+    """The instant so much later. One past the last instant that every zone can show counts as that,
+    so that nothing leaves the calendar."""
     return min(at, _LAST) + by
 
 

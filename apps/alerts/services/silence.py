@@ -26,8 +26,8 @@ _NO_SWEEP = timedelta(minutes=1)
 # Then they look again: the sweep comes as often.
 A_ROUND = timedelta(seconds=15)
 SILENT = _(
-    "Its server has not answered since {at}. One message at a time asks it again, every two "
-    "minutes at last; the others wait for that."
+    "Its server has not answered since {at}. One message at a time asks it again, after waits "
+    "that grow to two minutes; the others wait for that."
 )
 
 

@@ -23,7 +23,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import plain_time, shown_actor, shown_text
+from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
 from apps.common.admin.durations import DurationField, written
 from apps.common.masking import redact
 
@@ -161,7 +161,7 @@ def _shown(field: forms.Field | None, value: Any) -> str:
         # Typed, and never shown.
         return "…"
     if isinstance(value, Manager | QuerySet):
-        value = ", ".join(map(str, value.all()))
+        value = listed(value.all())
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, dict | list):

@@ -26,7 +26,6 @@ from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 from apps.common.sent_forms import SentBefore
 
-MAX_SHOWN = 500
 # Fields of the form, which the row does not have.
 OWN_FIELDS = frozenset({"version", "once"})
 # A form that has this parameter is rendered again with its input, and not saved.

@@ -11,7 +11,7 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, is_same
 from apps.common.masking.names import check_declared, forget_declared
-from apps.common.messages import Message, joined
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.dispatch.models import Template
@@ -120,10 +120,8 @@ def remove_template(*, template: Template, actor: str) -> None:
             template=str(row),
         )
         raise Conflict(message)
-    if found := uses_of(row):
-        raise Conflict(
-            _("{template} cannot be deleted yet: {what}", template=str(row), what=joined(found))
-        )
+    if used := uses_of(row):
+        raise Conflict(uses.refusal(str(row), used))
     record_edit(
         row, "template_deleted", now=clock.now(), actor=actor, before={"version": row.version}
     )

@@ -19,7 +19,7 @@ from apps.journal.models import NamedQuerySet, NamedVersion, Source
 MAX_NAME = NamedVersion.MAX_NAME
 MAX_TITLE = 200
 DEFINITION = OBJECT._replace(
-    name=Message(gettext_noop("a definition")), check=is_readable, empty={"steps": []}
+    name=Message(gettext_noop("a definition of a flow")), check=is_readable, empty={"steps": []}
 )
 
 

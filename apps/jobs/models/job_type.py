@@ -197,4 +197,5 @@ class JobType(Edited):
                 min_calls=self.breaker_min_calls,
                 open_seconds=self.breaker_open_seconds,
             ),
+            is_readable=odd is None,
         )

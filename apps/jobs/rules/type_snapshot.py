@@ -83,6 +83,8 @@ class TypeSnapshot:
     paused_at: datetime | None
     paused_by: str
     breaker: BreakerPolicy
+    # Else it is paused until somebody mends what SQL has stored, and not until it is resumed.
+    is_readable: bool = True
 
     @cached_property
     def checker(self) -> Checker | None:

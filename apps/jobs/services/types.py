@@ -193,10 +193,8 @@ def delete_type(
                 type=current.name,
             )
         )
-    if found := uses.of(uses.JOB_TYPE, current.name):
-        raise Conflict(
-            _("{type} cannot be deleted yet: {what}", type=current.name, what=joined(found))
-        )
+    if used := uses.of(uses.JOB_TYPE, current.name):
+        raise Conflict(uses.refusal(current.name, used))
     before = current.journal_values()
     record_edit(current, "type_deleted", now=clock.now(), actor=actor, reason=reason, before=before)
     _forget()

@@ -117,7 +117,7 @@ def _breakers(sheet: FactSheet) -> Iterator[Reading]:
 
 
 def _paused(sheet: FactSheet) -> Iterator[Reading]:
-    paused = [each for each in sheet.types if each.is_paused(sheet.now)]
+    paused = [each for each in sheet.types if each.is_readable and each.is_paused(sheet.now)]
     waiting = sheet.ready_by_type
     for each in paused:
         facts, alone = {}, _("The job type {name} is paused.", name=each.name)

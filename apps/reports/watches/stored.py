@@ -129,7 +129,7 @@ def _rows_left_out() -> Iterator[Reading]:
             is_once = model is Schedule and written == "null"
             if is_once or not isinstance(rule, Unreadable):
                 continue
-            text = _("{row} cannot be read: rule. {why}", row=title, why=rule.why)
+            text = _("The rule of {row} cannot be read. {why}", row=title, why=rule.why)
         else:
             field: Any = model._meta.get_field(column)
             value = field.shaped(json.loads(written))
@@ -157,8 +157,8 @@ STORED = (
         read=_unread,
         advice={
             _ROW: _(
-                "It is left out until then: open its page, which says what is stored, and save "
-                "a right value."
+                "Until it is mended it is left out. Open its page, which says what is stored, and "
+                "save a right value."
             )
         },
         severity=WARNING,

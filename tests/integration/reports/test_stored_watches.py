@@ -13,7 +13,7 @@ from apps.common.messages import Message
 from apps.dispatch.models import RotateTask, Template
 from apps.jobs.models import JobType
 from apps.reports.services import fact_sheet
-from apps.reports.watches import stored
+from apps.reports.watches import jobs, stored
 from apps.reports.watches.base import MAX_FOUND, Reading, Watch, look
 from apps.reports.watches.subjects import JOB_TYPE, WORKER
 from tests import factories
@@ -74,8 +74,8 @@ def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
         ),
         (
             "stored.W001",
-            "Check the till cannot be read: rule. 'daily' names no kind",
-            "open its page",
+            "The rule of Check the till cannot be read. 'daily' names no kind",
+            "Open its page",
         ),
         ("dispatch.W002", f"No params fit the template photo/check v1. {why}", "Save the template"),
     ):
@@ -85,6 +85,14 @@ def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
     assert texts.keys() == keys
     Template.objects.update(status=Template.Status.RETIRED)
     assert warned().keys() == keys - {"dispatch.W002"}
+
+
+def test_only_types_that_resume_are_told_as_paused() -> None:
+    """Of one that waits until its settings can be read, *Resume* would change nothing."""
+    factories.job_type("mail", paused=True)
+    factories.job_type("odd")
+    JobType.objects.filter(name="odd").update(stages=[5])
+    assert [each.name for each in look(jobs.PAUSED, fact_sheet.read()).findings] == ["mail"]
 
 
 def test_many_of_one_kind_leave_room_for_those_of_another() -> None:
