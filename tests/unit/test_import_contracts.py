@@ -122,8 +122,10 @@ OF_THE_THEME = {
     "unfold.widgets": r"Unfold\w+Widget",
 }
 # Where it has neither a block nor a setting: the palette and the list of keys that are replaced by
-# those of the platform, the search of the menu, titles, and the sign for what is not there.
-REPLACED = {"command", "field_readonly_value", "header_title", "search", "shortcuts", "welcomemsg"}
+# those of the platform, the search of the menu, titles, the sign for what is not there, and the
+# errors of a field, whose list has no id that the field could name.
+REPLACED = {"command", "field_readonly_value", "form_errors", "header_title", "search"}
+REPLACED |= {"shortcuts", "welcomemsg"}
 
 
 def private_names(source: str) -> list[str]:
