@@ -184,7 +184,8 @@ class JobTypesView(ApiView):
 
 
 class JobTypeView(ApiView):
-    """One job type by name. DELETE needs a type without jobs."""
+    """One job type by name. DELETE needs a type without jobs, which no active flow and no schedule
+    names."""
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
     bindings = frozenset({Binding.JOB_TYPES})
