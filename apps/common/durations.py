@@ -39,7 +39,7 @@ def seconds_of(text: str) -> Decimal:
     return whole
 
 
-# Nobody means so many seconds, and their last unit is not known.
+# Nobody means so many seconds, and of many more `Decimal` cannot tell the last unit.
 _ENDLESS = 10**15
 
 

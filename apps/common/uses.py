@@ -1,5 +1,6 @@
-"""What definitions above an app name of its rows: a flow names job types, people and templates, and
-no column refers to them. Who is above registers who asks there; whoever deletes asks first."""
+"""Who uses a row that no column refers to: a flow names job types, people and templates in its
+definition, a schedule its job type. The apps above register who looks for users; whoever deletes
+such a row asks first."""
 
 from __future__ import annotations
 
@@ -10,20 +11,20 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
 JOB_TYPE, EXECUTOR, TEMPLATE = "job_type", "executor", "template"
-Asked = Callable[[str], Message | None]
+Finder = Callable[[str], Message | None]
 
-_asked: dict[str, list[Asked]] = defaultdict(list)
+_finders: dict[str, list[Finder]] = defaultdict(list)
 
 
-def register(kind: str, ask: Asked) -> None:
-    """Have `ask` called with the name of a row of the kind that is to be deleted: it says who uses
+def register(kind: str, find: Finder) -> None:
+    """Have `find` called with the name of a row of the kind that is to be deleted: it says who uses
     it and what to do first, or None."""
-    _asked[kind].append(ask)
+    _finders[kind].append(find)
 
 
 def of(kind: str, name: str) -> list[Message]:
     """The sentences of those who use the row; empty when nobody does."""
-    return [said for ask in _asked[kind] if (said := ask(name)) is not None]
+    return [said for find in _finders[kind] if (said := find(name)) is not None]
 
 
 def refusal(row: str, used: Sequence[Message]) -> Message:

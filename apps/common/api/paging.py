@@ -24,7 +24,7 @@ MAX_EXAMINED = 20_000
 # The letters of the rows of one page, though the first may have more: 100,000 take a processor up
 # to half a second, because secrets are masked. Each value and key counts as so many more.
 MAX_LETTERS = 500_000
-LETTERS_OF_PART = 10
+_PART_WEIGHT = 10
 
 
 class PageQuery(StrictSerializer):
@@ -87,7 +87,7 @@ class KeysetPage:
         """What is shown of the first of these rows, of which MAX_LETTERS make a page."""
         left = MAX_LETTERS
         for position, row in enumerate(shown):
-            left -= letters_of(vars(row)) if row else LETTERS_OF_PART
+            left -= _weight_of(vars(row)) if row else _PART_WEIGHT
             if left < 0 and position:
                 self._go_on_after(rows[position - 1].pk)
                 shown = shown[:position]
@@ -153,15 +153,15 @@ def left_out(values: Iterable[Any]) -> list[bool]:
     """Which of the values are beyond what one answer has, with those before them; None never is."""
     left, answers = MAX_LETTERS, []
     for value in values:
-        left -= 0 if value is None else letters_of(value)
+        left -= 0 if value is None else _weight_of(value)
         answers.append(left < 0 and value is not None)
     return answers
 
 
-def letters_of(value: Any) -> int:
+def _weight_of(value: Any) -> int:
     """What the value counts for: its letters, and some for each of its parts."""
     if isinstance(value, str):
-        return len(value) + LETTERS_OF_PART
+        return len(value) + _PART_WEIGHT
     if isinstance(value, dict):
-        return sum(letters_of(key) + letters_of(below) for key, below in value.items())
-    return sum(map(letters_of, value)) if isinstance(value, list) else LETTERS_OF_PART
+        return sum(_weight_of(key) + _weight_of(below) for key, below in value.items())
+    return sum(map(_weight_of, value)) if isinstance(value, list) else _PART_WEIGHT
