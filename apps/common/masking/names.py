@@ -13,6 +13,7 @@ from typing import Any
 
 from apps.common.conf import conf
 from apps.common.errors import Invalid
+from apps.common.masking import spelling
 from apps.common.masking.patterns import Patterns
 from apps.common.messages import Message as _
 from apps.common.ttl_cache import TTLCache
@@ -66,16 +67,18 @@ def check_declared(schema: Any, *, field: str) -> None:
                 limit=MAX_NAME,
             ),
         )
-    letters = sum(map(len, new | known))
+    letters = sum(map(spelling.weight, new | known))
     if new and letters > MAX_LETTERS:
         raise Invalid.field(
             field,
             _(
                 'The names of all properties that are "secret": true would have {letters} letters '
-                "together, and {limit} is the most; use names that are declared already, or put "
-                "such properties into an object that is secret as a whole.",
+                "together, and {limit} is the most, where one that is not of ASCII counts as "
+                "{others}; use names that are declared already, or put such properties into an "
+                "object that is secret as a whole.",
                 letters=letters,
                 limit=MAX_LETTERS,
+                others=spelling.OTHER_LETTERS,
             ),
         )
 

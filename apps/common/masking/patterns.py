@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+from apps.common.masking import spelling
+from apps.common.masking.spelling import WIDE_GAP, any_escaped, any_of, spread
+
 MASK = "••••••"
 
 _BLANK = r"\x09-\x0D\x20"
@@ -25,10 +28,6 @@ _HUMP = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 # Before a name there may also be the escape of a line in a JSON text.
 _BEGIN = rf"(?:(?<![A-Za-z])|(?<=\\[nrt])|{_HUMP})"
 _END = rf"(?:(?![A-Za-z])|{_HUMP})"
-_GAP = r"[_.%\[\]\-]{0,2}"
-_WIDE_GAP = r"[_.%\[\]\-\x20]{0,2}"
-# Shorter ones would be found in too much.
-_MIN_SPREAD = 6
 # Names that end so are about a secret, and their values are none: `session_count`, `TokenError`.
 _ABOUT = (
     *("at", "changed", "count", "counts", "created", "days", "enabled", "error", "exception"),
@@ -94,13 +93,10 @@ _PLAIN_WORD = (
 # An option of a command and its value, where each is an element of a list.
 _OPTION = rf"--{_IN_NAME}{{1,200}}(?![\s\S])"
 OPTION_VALUE = re.compile(rf"(?!-){_UNSAID}.", re.DOTALL)
-_NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
 # Most keys of objects are shorter.
 _SHORT = 200
 # Where names are looked for at once: a processor needs some milliseconds.
 _WINDOW = 4_000
-# A letter may be written as seven backslashes and `u5bc6`.
-_MOST_OF_LETTER = 12
 
 
 class Patterns:
@@ -108,15 +104,14 @@ class Patterns:
     ones."""
 
     def __init__(self, words: Iterable[str], whole: Iterable[str]) -> None:
-        words, whole = [*filter(_letters, words)], [*filter(_letters, sorted(whole))]
-        letters = [_letters(name).casefold() for name in (*words, *whole)]
-        escaped = ("".join(map(_escape, each)) for each in letters)
-        self._letters = [*dict.fromkeys([*letters, *escaped])]
+        words, whole = spelling.words_of(words), [*filter(None, sorted(whole))]
+        names = (*words, *whole)
+        self._letters = [*dict.fromkeys(map(spelling.letters, names))]
         name = _name(words, whole)
         self._name = re.compile(name)
-        self._begins = re.compile(rf"(?={_begin((*words, *whole))})(?={name})")
-        # The most that a name takes, with all that may stand between its letters, and some more.
-        self._longest = 100 + _MOST_OF_LETTER * max(map(len, letters), default=0)
+        self._begins = re.compile(rf"(?={spelling.begin(names)})(?={name})")
+        # With all that may stand between its letters, and some more.
+        self._longest = 100 + spelling.longest(names)
         # As the other sources: the option of a command whose next argument is a secret.
         self.option = rf"^(?={_OPTION})(?=[\s\S]{{0,200}}?{name})"
         self._option = re.compile(self.option)
@@ -181,7 +176,7 @@ class Patterns:
 
     def _may_name(self, folded: str) -> bool:
         """Whether the text has the letters of a name: a quick look."""
-        return _has_any(_NO_LETTERS.sub("", folded), self._letters)
+        return any(_has_any(each, self._letters) for each in spelling.looks(folded))
 
 
 def _has_any(folded: str, marks: Iterable[str]) -> bool:
@@ -208,73 +203,18 @@ def _masked(found: re.Match[str]) -> str:
     return found[1] + MASK
 
 
-def _letters(name: str) -> str:
-    """The letters of a name that are compared: `apikey` of `API-Key`."""
-    return "".join(filter(str.isalnum, name)).lower()
-
-
-def _spread(name: str) -> str:
-    """The name in capitals or not, with what may stand between its parts."""
-    gap = _GAP if len(_letters(name)) >= _MIN_SPREAD and name.isascii() else ""
-    parts = re.findall(r"[^\W_]+", name)
-    return _WIDE_GAP.join(gap.join(map(_either, part)) for part in parts)
-
-
-def _either(letter: str) -> str:
-    cases = {letter.lower(), letter.upper()}
-    both = "".join(sorted(each for each in cases if len(each) == 1))
-    return f"[{both}]" if len(both) > 1 else re.escape(letter)
-
-
-def _escape(letter: str) -> str:
-    """The letter as JSON in ASCII has it, without the backslash: `u5bc6`."""
-    return letter if letter.isascii() else f"u{ord(letter):04x}"
-
-
 def _name(words: list[str], whole: list[str]) -> str:
     """The name of a secret, or the begin of it: the rest is in the text behind."""
-    about = rf"(?:{_WIDE_GAP}(?:{'|'.join(map(_spread, _ABOUT))}))+(?!{_IN_NAME})"
-    glued = [word for word in words if len(_letters(word)) >= _MIN_GLUED]
+    about = rf"(?:{WIDE_GAP}(?:{'|'.join(map(spread, _ABOUT))}))+(?!{_IN_NAME})"
+    glued = [word for word in words if len(spelling.letters(word)) >= _MIN_GLUED]
     short = [word for word in words if word not in glued]
     found = [
-        rf"(?:{_BEGIN}(?:{_any(short, is_ascii=True)})|{_any(glued, is_ascii=True)}){_END}",
-        _any(words, is_ascii=False),
-        _any_escaped(words),
+        rf"(?:{_BEGIN}(?:{any_of(short, is_ascii=True)})|{any_of(glued, is_ascii=True)}){_END}",
+        any_of(words, is_ascii=False),
+        any_escaped(words),
     ]
-    declared = rf"(?<!{_IN_NAME})(?:{_any(whole)}|{_any_escaped(whole)})(?!{_IN_NAME})"
+    declared = rf"(?<!{_IN_NAME})(?:{any_of(whole)}|{any_escaped(whole)})(?!{_IN_NAME})"
     return rf"(?:(?:{'|'.join(found)})(?!{about})|{declared})"
-
-
-def _begin(names: Iterable[str]) -> str:
-    """An expression for the first two letters of any of the names, which most places of a text are
-    passed over by in a quarter of the time."""
-    seconds: dict[str, set[str]] = {}
-    for name in names:
-        first, *others = map(_either, re.findall(r"[^\W_]", name))
-        seconds.setdefault(first, set()).add(others[0] if others else "")
-    begins = [
-        first if "" in some else rf"{first}{_WIDE_GAP}(?:{'|'.join(sorted(some))})"
-        for first, some in seconds.items()
-    ]
-    return "|".join((r"\\", *begins))
-
-
-def _any(names: list[str], *, is_ascii: bool | None = None) -> str:
-    """An expression for one of the names; without names, one that matches nothing."""
-    some = [name for name in names if is_ascii is None or name.isascii() == is_ascii]
-    return "|".join(map(_spread, some)) or "(?!)"
-
-
-def _any_escaped(names: list[str]) -> str:
-    """An expression for one of the names without ASCII letters, as JSON in ASCII has them, also
-    within a JSON text."""
-    some = (
-        r"\\{1,7}".join(f"(?i:{_escape(letter)})" for letter in _letters(name))
-        for name in names
-        if not any(map(str.isascii, _letters(name)))
-    )
-    # Begins with one letter, so that most places are passed over at once.
-    return rf"\\(?:\\{{0,6}}(?:{'|'.join(some) or '(?!)'}))"
 
 
 _CODE = r"[A-Za-z0-9_\-]"
