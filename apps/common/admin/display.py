@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from apps.common import clock
 from apps.common.admin.html import bullets, noted
+from apps.common.admin.unseen import with_all_seen
 from apps.common.durations import in_units
 from apps.common.masking import redact
 from apps.common.messages import Message
@@ -31,17 +32,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 MAX_JSON = 20_000
 MAX_TEXT = 4_000
-
-# Control characters and marks of text direction: they could hide or reorder text, or run commands
-# when copied to a terminal. What joins or parts two signs of one emoji, or two letters of a script
-# that needs it, shows itself by what it does there.
-_PICTURES = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
-_JOINED_SCRIPTS = "\u0620-\u06ff\u0900-\u0dff"
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
-    f"|(?<![{_PICTURES}{_JOINED_SCRIPTS}])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURES}{_JOINED_SCRIPTS}])"
-)
-
 
 _CHINESE = "\u3001-\u3011\u3400-\u9fff\uff01-\uff1f"
 
@@ -73,7 +63,7 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
     cut = len(text) - limit
     if cut > 0:
         text = text[:limit]
-    text = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    text = with_all_seen(text)
     if cut > 0:
         text += " … " + ngettext("(%d more character)", "(%d more characters)", cut) % cut
     return text

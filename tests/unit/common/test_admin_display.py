@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime
 from itertools import product
 from zoneinfo import ZoneInfo
@@ -28,6 +29,37 @@ from apps.common.masking import MASK
 from tests.frozen import FrozenClock
 from tests.processes import ROOT
 
+# A heart of flames, a key of a telephone, the flag of Scotland, a surname of Japan.
+BELONG = (
+    *("\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3", "\u845b\U000e0100\u57ce"),
+    "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+)
+
+
+def test_no_character_between_two_letters_shows_nothing() -> None:
+    """Those that Unicode has for formats, but for those before a number of such a script, and
+    those that have a width and no ink, but for blanks."""
+    visible = {*range(0x0600, 0x0606), 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD}
+    hidden = {
+        0x2800,
+        0x3164,
+        0x115F,
+        0x1160,
+        0xFFA0,
+        0x034F,
+        0x17B4,
+        0x17B5,
+        *range(0xFE00, 0xFE10),
+    }
+    formats = {
+        code
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
+    }
+    shapes = range(0x13430, 0x13440)
+    for code in (formats | hidden | {*range(0xE0000, 0xE1000)}) - visible - {*shapes, 0x9, 0xA}:
+        assert chr(code) not in shown_text(f"a{chr(code)}b"), hex(code)
+
 
 def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest.Subtests) -> None:
     for text, shown in (
@@ -45,6 +77,12 @@ def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest
         ("ann\u200d", "ann\\u200d"),
         ("an\u200cn", "an\\u200cn"),
         ("\U0001f680\u200d", "\U0001f680\\u200d"),
+        # Of what may belong to a sign only the first does.
+        ("a\ufe0f\u200d\ufe0fb", "a\\ufe0f\\u200d\\ufe0fb"),
+        ("\u2764\ufe0f\ufe0f\u200d", "\u2764\ufe0f\\ufe0f\\u200d"),
+        ("1\ufe0f", "1\\ufe0f"),
+        ("\U000e0068\U000e0069", "\\U000e0068\\U000e0069"),
+        *((kept, kept) for kept in BELONG),
         ("x" * 4001, "x" * 4000 + " … (1 more character)"),
         ("x" * 4002, "x" * 4000 + " … (2 more characters)"),
     ):
