@@ -10,13 +10,15 @@ from apps.common.errors import Conflict
 from apps.dispatch.models import Executor, Template
 from apps.dispatch.services import executors, templates
 from apps.flows.models import Flow
+from apps.flows.services import control
 from apps.flows.services.flows import put_flow
+from apps.flows.services.start import start
 from apps.jobs.models import JobType
 from apps.jobs.services import types
 from apps.journal.services.versions import set_status
 from apps.schedules.services import schedules
 from tests import factories
-from tests.flows import job, task
+from tests.flows import OLGA, job, run_of, task
 from tests.jobs import job_type
 from tests.pages import text_of
 
@@ -76,6 +78,31 @@ def test_what_a_retired_flow_or_an_older_version_names_goes() -> None:
     assert delete_all() == []
     flow = named()
     set_status(flow, Flow.Status.RETIRED, actor="test")
+
+    assert delete_all() == []
+
+
+def test_what_an_open_run_will_need_stays_until_its_end(admin_client: Client) -> None:
+    """A run goes on by the version that it began with, also when its flow is retired."""
+    flow = named()
+    steps = [job("first"), *({**each, "needs": ["first"]} for each in flow.definition["steps"])]
+    put_flow(name="night", definition={"steps": steps}, actor="test")
+    runs = [start("night").id, start("", definition={"steps": steps}).id]
+    set_status(
+        put_flow(name="night", definition={"steps": [job("a")]}, actor="test"),
+        Flow.Status.RETIRED,
+        actor="test",
+    )
+    found = delete_all()
+    assert len(found) == 3
+    assert all("steps for it that have not begun: 2" in each for each in found)
+    page = admin_client.get(
+        reverse("admin:jobs_jobtype_delete", args=[JobType.objects.get(name="other").pk])
+    )
+    assert "Open runs of flows with steps for it that have not begun: 2;" in text_of(page)
+
+    for number in runs:
+        control.cancel(run=run_of(number), **OLGA)
 
     assert delete_all() == []
 
