@@ -172,6 +172,20 @@ def test_work_goes_on_beside_each_value(company: Company, value: Any) -> None:
     assert company.works("Bad" if isinstance(value, dict) else "Good") == []
 
 
+def test_half_of_a_pair_goes_out_as_it_is_stored(company: Company) -> None:
+    """Some programs cut an emoji in two. The answer with all jobs of a hold was lost by it."""
+    half = {"shop": "\ud83d"}
+    company.write(half, [each for each in columns() if each[1].name in ("params", "context")])
+    pulled = company.api.post("/api/v1/dispatch/", {"uid": "uid_carl"})
+    assert pulled.json()["params"] == half
+    worker = {"worker": "pi-1", "types": ["good", "hidden.type"]}
+    held = company.api.post("/api/v1/jobs/hold/", worker).json()["jobs"]
+    assert [each["context"] for each in held if each["type"] == "hidden.type"] == [half]
+    assert [each["type"] for each in held].count("good") == 2
+    shown = company.api.get(f"/api/v1/once-tasks/{company.objects['dispatch/oncetask/']}/")
+    assert shown.json()["params"] == half
+
+
 ROWS = ("dispatch/oncetask/", "dispatch/rotatetask/", "schedules/schedule/", "jobs/jobtype/")
 
 

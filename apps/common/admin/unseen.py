@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
-# Control characters, marks of text direction, and all others that Unicode says to ignore.
+# Control characters, marks of text direction, all others that Unicode says to ignore,
+# and halves of a pair, which no page can be written with.
 _UNSEEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _PICTURE = (

@@ -29,9 +29,9 @@ class JsonAnswer(HttpResponse):
     def __init__(
         self, data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(
-            _encode(data), content_type="application/json", status=status, headers=headers
-        )
+        # Half of a pair, which SQL can have written, goes out as the escape that is stored.
+        body = _encode(data).encode(errors="backslashreplace")
+        super().__init__(body, content_type="application/json", status=status, headers=headers)
 
 
 class NoContent(HttpResponse):

@@ -81,6 +81,7 @@ def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest
         ("a\ufe0f\u200d\ufe0fb", "a\\ufe0f\\u200d\\ufe0fb"),
         ("\u2764\ufe0f\ufe0f\u200d", "\u2764\ufe0f\\ufe0f\\u200d"),
         ("1\ufe0f", "1\\ufe0f"),
+        ("cut \ud83d", "cut \\ud83d"),
         ("\U000e0068\U000e0069", "\\U000e0068\\U000e0069"),
         *((kept, kept) for kept in BELONG),
         ("x" * 4001, "x" * 4000 + " … (1 more character)"),
