@@ -156,6 +156,13 @@ def _refusal(kind: type[PlatformError], field: str, message: str) -> PlatformErr
     return kind.field(field, message)
 
 
+def legible(value: Any, *, indent: int | None = None) -> str:
+    """The value as people read it; half of a pair, which no page can be written with, is an
+    escape."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text.encode(errors="backslashreplace").decode()
+
+
 def canonical(value: Any) -> str:
     """One text for equal JSON values: sorted keys, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

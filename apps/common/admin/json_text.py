@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -13,7 +12,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from apps.common.admin.display import translate
 from apps.common.errors import PlatformError
 from apps.common.json.text import parse_text
-from apps.common.json_rules import canonical
+from apps.common.json_rules import canonical, legible
 from apps.common.masking import merge, redact
 from apps.common.messages import Message
 
@@ -73,9 +72,9 @@ class JsonTextField(forms.CharField):
         if value is None or isinstance(value, Typed):
             return value
         shown = redact(value) if self.redacts else value
-        text = json.dumps(shown, indent=2, ensure_ascii=False)
+        text = legible(shown, indent=2)
         # What is shown can be sent again.
-        return text if len(text) <= MAX_CHARACTERS else json.dumps(shown, ensure_ascii=False)
+        return text if len(text) <= MAX_CHARACTERS else legible(shown)
 
     def clean(self, value: Any) -> Any:
         text = super().clean(value)

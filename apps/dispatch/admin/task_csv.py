@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.display import parted, shown_text
 from apps.common.admin.json_text import read_json
 from apps.common.errors import FieldError, Invalid, Mistakes, PlatformError
+from apps.common.json_rules import legible
 from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
 from apps.common.readers import read_instant, read_integer, read_number
@@ -323,7 +323,7 @@ class TaskResource(CsvResource):
             cells["dispatch_times"] = NONE
         params = cells.pop("params")
         if self.shows_params:
-            cells["params"] = json.dumps(redact(params), ensure_ascii=False)
+            cells["params"] = legible(redact(params))
         return cells
 
 
