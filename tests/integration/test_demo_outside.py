@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +14,14 @@ from taskplatform.demo.outside import outside
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP], ids=str)
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that ends programs, also where `nohup` has started the tests."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_stopped_demo_leaves_no_program_no_folder_and_no_key(number: signal.Signals) -> None:
     """After SIGTERM the workers asked for jobs for ever, with a key that stayed."""
     before = [signal.getsignal(each) for each in signal.Signals if each is not signal.SIGKILL]
