@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from django.apps import apps
@@ -57,7 +57,7 @@ SWEEPS = (
     *(of_jobs.follow_workers, of_jobs.archive_ended, of_jobs.forget, of_jobs.warn_of_starving),
     *(of_reports.roll_up, of_schedules.make_jobs, of_schedules.purge),
 )
-Column = tuple[type[models.Model], models.Field[Any, Any]]
+Column: TypeAlias = "tuple[type[models.Model], models.Field[Any, Any]]"
 
 
 def columns() -> Iterator[Column]:
