@@ -38,7 +38,8 @@ class _Server(EmailBackend):
     others."""
 
     def __init__(self) -> None:
-        super().__init__()
+        # Later versions of Django warn of whoever names none; None is the server of the settings.
+        super().__init__(alias=None)
         self.refused: _Refused = {}
         self.opened: smtplib.SMTP | None = None
 
