@@ -26,6 +26,7 @@ from apps.jobs.rules import failures
 # fifty steps.
 SECONDS = 30.0
 NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
+_NAME = "default"
 # The recipients that the answer to a mail names.
 _MAX_NAMED = 5
 
@@ -38,8 +39,9 @@ class _Server(EmailBackend):
     others."""
 
     def __init__(self) -> None:
-        # Later versions of Django warn of whoever names none; None is the server of the settings.
-        super().__init__(alias=None)
+        # From Django 6.1 on a server has a name and the settings of that; see `mail_settings`.
+        of_server = getattr(settings, "MAILERS", {}).get(_NAME, {})
+        super().__init__(alias=_NAME if of_server else None, **of_server.get("OPTIONS", {}))
         self.refused: _Refused = {}
         self.opened: smtplib.SMTP | None = None
 
