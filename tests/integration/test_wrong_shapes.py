@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeAlias
 
@@ -229,7 +230,7 @@ def test_each_row_says_so_and_can_be_mended(
 
 @pytest.mark.parametrize("name", ["stages", "allowed_hosts"])
 def test_type_whose_lists_cannot_be_read_counts_as_paused(
-    make_key: Callable[..., str], name: str
+    make_key: Callable[..., str], admin_client: Client, name: str
 ) -> None:
     """Without them its jobs would go to anybody."""
     factories.job("mail")
@@ -238,8 +239,12 @@ def test_type_whose_lists_cannot_be_read_counts_as_paused(
     worker = {"worker": "pi-1", "types": ["mail"]}
     api = JsonClient(make_key())
     assert api.post("/api/v1/jobs/hold/", worker).json()["jobs"] == []
+    # Neither is of use before it is mended.
+    offered = re.compile(r"act/(?:pause|resume)/\?ids=")
+    assert not offered.search(admin_client.get("/admin/jobs/jobtype/").content.decode())
     JobType.objects.filter(name="mail").update(**{name: []})
     forget_type_snapshots()
+    assert offered.search(admin_client.get("/admin/jobs/jobtype/").content.decode())
     assert len(api.post("/api/v1/jobs/hold/", worker).json()["jobs"]) == 1
 
 
