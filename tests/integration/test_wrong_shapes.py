@@ -240,7 +240,7 @@ def test_type_whose_lists_cannot_be_read_counts_as_paused(
     api = JsonClient(make_key())
     assert api.post("/api/v1/jobs/hold/", worker).json()["jobs"] == []
     # Neither is of use before it is mended.
-    offered = re.compile(r"act/(?:pause|resume)/\?ids=")
+    offered = re.compile(r"act/(?:pause|resume)/\?")
     assert not offered.search(admin_client.get("/admin/jobs/jobtype/").content.decode())
     JobType.objects.filter(name="mail").update(**{name: []})
     forget_type_snapshots()
